@@ -69,6 +69,7 @@ from onlinels.saving import (
     savable,
     save_method,
     settings_hold,
+    unpacked_state,
 )
 
 
@@ -128,7 +129,8 @@ class MetaClassifier(base.Classifier):
     classifier: Any
 
     save = save_method
-    __copy__, __deepcopy__, __getstate__ = locked_copy, locked_deepcopy, locked_state
+    __copy__, __deepcopy__ = locked_copy, locked_deepcopy
+    __getstate__, __setstate__ = locked_state, unpacked_state
     __setattr__ = checked_assignment
 
     @property
@@ -142,7 +144,8 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
     classifier: Any
 
     save = save_method
-    __copy__, __deepcopy__, __getstate__ = locked_copy, locked_deepcopy, locked_state
+    __copy__, __deepcopy__ = locked_copy, locked_deepcopy
+    __getstate__, __setstate__ = locked_state, unpacked_state
     __setattr__ = checked_assignment
     _mutable_attributes = MetaClassifier._mutable_attributes
 

@@ -12,7 +12,7 @@ SOURCES = sorted([*FOLDER.glob("*.h"), *FOLDER.glob("*.c")])
 OF_PYTHON = {name: value for name, value in vars(constants).items() if name.isupper()}
 
 OF_C = "ROWS_AT_ONCE COLUMNS_AT_ONCE MAX_COUNTED N_FACTORS COUNTS MEANS VARIANCES FAR N_SCALE_PARTS"
-OF_C += " N_SHARED X TARGETS W SCORES TIMES N_ARRAYS MOST_COARSE MOST_FINE FACTORS_AT_ONCE"
+OF_C += " N_SHARED X TARGETS W SCORES SPREADS TIMES N_ARRAYS MOST_COARSE MOST_FINE FACTORS_AT_ONCE"
 OF_C += " MOST_TURNS"
 """What C alone needs: steps of its loops, and places in its own arrays."""
 

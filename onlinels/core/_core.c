@@ -22,7 +22,7 @@
 #include "learning.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 20
+#define LAYOUT 21
 
 /* ---- The module -------------------------------------------------------------------------------- */
 

@@ -198,18 +198,21 @@ static PyObject *SingleRows_learn_checked(SingleRows *self, PyObject *const *arg
 
 /* ---- Rows of arrays ---------------------------------------------------------------------------- */
 
-/* The arrays of k rows: X (k, m), targets (k, n) or columns of labels (k,), w (k,), scores (k, n), to write, and
- * times (k, 2), which may lack. */
-enum { X, TARGETS, W, SCORES, TIMES, N_ARRAYS };
+/* The arrays of k rows: X (k, m), targets (k, n) or columns of labels (k,), w (k,), scores (k, n), to write;
+ * variances (k, n), to write, or None; and times (k, 2), or None. */
+enum { X, TARGETS, W, SCORES, SPREADS, TIMES, N_ARRAYS };
 
 /* Take the first arrays of rows. Return k, or -1 with an exception. */
 static Py_ssize_t take_rows(const SingleRows *self, PyObject *arrays, Py_ssize_t count, void **found)
 {
     const Py_ssize_t n = self->sums.n, k = PyObject_Size(PyTuple_GetItem(arrays, X));
-    const Py_ssize_t sizes[] = {k * self->sums.m, self->counts ? k : k * n, k, k * n, 2 * k};
+    const Py_ssize_t sizes[] = {k * self->sums.m, self->counts ? k : k * n, k, k * n, k * n, 2 * k};
     for (Py_ssize_t i = 0; i < count; i++) {
         const char *formats = i == TARGETS && self->counts ? INTEGERS : REALS;
-        if (k < 0 || !(found[i] = memory_of(arrays, i, sizes[i], formats, i == SCORES ? TO_WRITE : TO_READ)))
+        const int flags = i == SCORES || i == SPREADS ? TO_WRITE : TO_READ;
+        const int may_lack = i >= SPREADS && PyTuple_GetItem(arrays, i) == Py_None;
+        found[i] = k < 0 || may_lack ? NULL : memory_of(arrays, i, sizes[i], formats, flags);
+        if (!found[i] && !may_lack)
             return -1;
     }
     return k;
@@ -239,21 +242,24 @@ static int load_time(SingleRows *self, void *const *rows, Py_ssize_t k, double *
     return pass_time(self, w);
 }
 
-/* Predict each row, then learn it, up to a row that Python code must learn: predict_learn(X, targets,
- * w, scores) or, with times, predict_learn(X, targets, w, scores, times). Return the number of rows. */
+/* Predict each row, then learn it, up to a row that Python code must learn: predict_learn(X, targets, w, scores,
+ * variances, times). Return the number of rows. */
 static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
 {
-    void *rows[N_ARRAYS] = {NULL};
-    const Py_ssize_t n_arrays = PyTuple_Size(arrays) > TIMES ? N_ARRAYS : TIMES;
-    const Py_ssize_t n = self->sums.n, n_rows = take_rows(self, arrays, n_arrays, rows);
+    void *rows[N_ARRAYS];
+    const Py_ssize_t n = self->sums.n, n_rows = take_rows(self, arrays, N_ARRAYS, rows);
+    const size_t size = (size_t)n * sizeof(real);
     Py_ssize_t k = 0;
     if (n_rows < 0)
         return NULL;
     for (; k < n_rows; k++) {
         double w = ((double *)rows[W])[k];
-        if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w) || !score_row(self, NULL))
+        if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w)
+            || !(rows[SPREADS] ? spread_of(self, NULL) > 0.0 : score_row(self, NULL)))
             break;
-        memcpy((real *)rows[SCORES] + k * n, self->row.scores, (size_t)n * sizeof(real));
+        memcpy((real *)rows[SCORES] + k * n, self->row.scores, size);
+        if (rows[SPREADS])
+            memcpy((real *)rows[SPREADS] + k * n, self->row.errors, size);
         move_clock(self, rows[TIMES] != NULL);
         learn_read(self);
     }

@@ -117,7 +117,8 @@ static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssiz
     if (!mean || !row_arrays || !take(kept, statistics, "tally", 3, REALS, &s->tally)
         || !take(kept, statistics, "prints", 2 * (m + n), HASHES, &s->prints)
         || !take(kept, statistics, "squares_of_targets", n, REALS, &target_squares)
-        || !take(kept, kept_attribute(kept, statistics, "rounding"), "squares", m + n, REALS, &s->rounding)
+        || !(s->rounding = memory_in(kept_attribute(kept, kept_attribute(kept, statistics, "rounding"), "squares"),
+                                     m + n, REALS, TO_READ))
         || !(panels = kept_in(kept, PyObject_CallNoArgs(row_arrays))))
         return 0;
     s->m = m;

@@ -241,7 +241,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label with the highest score for one sample, None if nothing is learnt yet."""
         with self._lock:
-            rows = self._state.following.rows
+            rows = self._state.following.rows or rows_of(self._state)
             if rows is not None:
                 label = rows.label(x)
                 if label is not NotImplemented:
@@ -254,7 +254,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         See `predict_proba_many` for classes without rows.
         """
         with self._lock:
-            rows = self._state.following.rows
+            rows = self._state.following.rows or rows_of(self._state)
             if rows is not None:
                 known = rows.probabilities(x)
                 if type(known) is list:

@@ -8,7 +8,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property, lru_cache, wraps
 from inspect import signature
 from itertools import compress, count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -42,7 +42,7 @@ from onlinels.checks import (
 )
 from onlinels.core import Reader
 from onlinels.numerics import is_count, restore, shallow_copy
-from onlinels.saving import is_plain, savable
+from onlinels.saving import Short, is_plain, savable
 
 if TYPE_CHECKING:
     from onlinels.rows.frames import nw
@@ -649,7 +649,35 @@ def _columns_of_state(state: dict[str, Any]) -> Columns:
     return Columns(**{"is_numbered": True, **state})
 
 
-@savable(_lengths_fit, take=lambda made: made.state(), make=_columns_of_state)
+MAX_SHARED_NAMES, MAX_SHARED_COLUMNS = 128, 256
+"""Most names of columns that restored models share, and the number of these columns."""
+
+
+def _columns_of(said: tuple[Any, ...]) -> Columns:
+    """Return columns made of what `Columns.said` returns: the same for all models of few names."""
+    names, lengths, *others = said
+    # Names of other types may be equal and yet two: 1 and True.
+    if lengths or len(names) > MAX_SHARED_NAMES or not _TEXT.issuperset(map(type, names)):
+        return Columns(names, dict(lengths), *others)
+    return _shared_columns(names, *others)
+
+
+_TEXT = frozenset((str,))
+
+
+@lru_cache(MAX_SHARED_COLUMNS)
+def _shared_columns(names: tuple[str, ...], *others: Any) -> Columns:
+    columns = Columns(names, {}, *others)
+    columns.note(names)  # So the core knows the first row.
+    return columns
+
+
+@savable(
+    _lengths_fit,
+    take=lambda made: made.state(),
+    make=_columns_of_state,
+    short=Short(lambda made: made.said(), _columns_of),
+)
 class Columns:
     """The columns of a model: features in the order in which they became known.
 
@@ -718,6 +746,11 @@ class Columns:
         made.pop("met", None)
         restore(self, made)
 
+    def said(self) -> tuple[Any, ...]:
+        """Return the same arguments as plain values."""
+        lengths, stems = tuple(self._lengths.items()), tuple(sorted(self._stems))
+        return self.names, lengths, self._plain, stems, self.is_numbered
+
     def state(self) -> dict[str, Any]:
         """Return the arguments that make equal columns."""
         said = {"names": self.names, "lengths": self._lengths, "plain": self._plain}
@@ -728,15 +761,16 @@ class Columns:
         return numbered(name) if self.is_numbered else plain_value(name)
 
     @property
-    def reader(self) -> Any:
-        """What reads dicts of these columns for `onlinels.core`; None without a compiled core."""
+    def reader(self) -> Reader | None:
+        """What reads dicts of names that are noted, for all models with these columns."""
         if self._reader is None:
             self._reader = reader_of(self.places, len(self._index))
         return self._reader
 
     def row(self, x: Any) -> Floats | None:
         """Return a dict of names that are noted as a row of all columns; None for anything else."""
-        known = self.reader.row(x) if len(self) and self.reader is not None else None
+        reader = self.reader
+        known = reader.row(x) if len(self) and reader is not None else None
         return None if known is None else np.frombuffer(known)
 
     def are(self, layout: Layout) -> bool:

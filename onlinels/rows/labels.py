@@ -17,7 +17,7 @@ from onlinels.checks import (
     refusal,
     wrong_type,
 )
-from onlinels.saving import savable
+from onlinels.saving import Short, savable
 
 Label = Any
 """Any hashable value except None; river's own label types are narrower."""
@@ -26,6 +26,7 @@ Label = Any
 @savable(
     take=lambda classes: {"_index": classes.index},
     make=lambda state: Classes().extended(state["_index"]),
+    short=Short(lambda classes: classes.labels, lambda labels: Classes().extended(labels)),
 )
 class Classes:
     """The classes of a model, in the order in which their labels were first learnt.

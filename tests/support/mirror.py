@@ -699,7 +699,7 @@ class SingleRows:
     def learn_many(self, X, targets):
         return False  # Other code learns them.
 
-    def predict_learn(self, X, targets, w, scores, times=None):
+    def predict_learn(self, X, targets, w, scores, variances, times):
         n = scores.shape[1]
         for k, x in enumerate(X):
             column = 0 if self.counts is None else targets[k]
@@ -709,11 +709,13 @@ class SingleRows:
             self.load(x, known)
             t = None if times is None else float(times[k, 0])
             t = int(t) + int(times[k, 1]) if times is not None and self.counts_dates else t
-            own = self.pass_time(w[k], t)
-            found = self.scores(x) if own and self.is_plain(own) else NotImplemented
+            own, ask = self.pass_time(w[k], t), self.scores if variances is None else self.spread
+            found = ask(x) if own and self.is_plain(own) else NotImplemented
             if found is NotImplemented:
                 return k
-            scores[k] = found
+            scores[k] = found if variances is None else found[0]
+            if variances is not None:
+                variances[k] = found[1]
             self.load(x, known)
             self.prepare(own, self.decay)
             self.move_clock(times is not None)
