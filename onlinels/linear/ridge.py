@@ -651,8 +651,10 @@ def is_kept(
     ridge, shape = float(penalty.base_ridge or 0.0), statistics.shape
     freedom = statistics.weight - statistics.is_centred
     squares = float(statistics.target_squares.sum())
-    if running is not None and running.trust == 1.0 and penalty.is_base:
-        return is_accepted(running.arrays, freedom, squares)
+    if running is not None and not (running.trust == 1.0 and penalty.is_base):
+        running = None
+    if running is not None and is_accepted(running.arrays, freedom, squares):
+        return True
     if not min(shape):
         return False
     if shape[0] <= MAX_FEATURES_SELECTED:
@@ -661,6 +663,8 @@ def is_kept(
         if known is not None:
             return bool(known)
         return accepts_ridge(in_units(varying_only(sums, diagonal), units), ridge)
+    if running is not None:
+        return False
     penalties, diagonal = penalties_of(ridge, units, statistics)
     weights = np.asfortranarray(statistics.solve(penalties, diagonal))
     found = recursion_at(statistics, weights, ridge, penalties)
