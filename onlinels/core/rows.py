@@ -169,7 +169,8 @@ class SingleRows:
         """Return whether no ridge is due: other code chooses one."""
         return bool(self.sums.tally[0] < self.registers[NEXT_DUE])
 
-    label = scores = probabilities = spread = interval = learn = learn_new = hand_over
+    label = scores = probabilities = calibrated = add_losses = hand_over
+    spread = variances = interval = learn = learn_new = hand_over
 
     def rule(self, *arrays: Numbers) -> bool:
         """Return False: other code finds the map to discriminant scores."""
@@ -230,11 +231,10 @@ class SingleRows:
         sums, inliers = self.sums, self.inliers
         count, weight, _ = sums.tally.tolist()
         is_first = not count and sums.is_centred
-        can = self.learns and 0.0 < w <= 1.0 and (weight > 0.0 or not count)
-        if (
-            not (can and sums.tally[0] < self.registers[NEXT_DUE])
-            or ddot(values, values) > MAX_SQUARES
-        ):
+        can = self.learns and 0.0 < w <= MAX_SQUARES and (weight > 0.0 or not count)
+        if not (can and count < self.registers[NEXT_DUE]):
+            return False
+        if max(w, 1.0) * ddot(values, values) > MAX_SQUARES:
             return False
         if self.constants is not None and not is_first:
             changes = (values[: sums.m] != self.constants) & (self.constants == self.constants)

@@ -4,14 +4,17 @@ Functions have the names, the arguments and the order of these headers, where eq
 stand. `Reader` and `SingleRows` do what those of _core.c do.
 """
 
-from math import ceil
+from fractions import Fraction
+from math import ceil, inf, isfinite
 from types import SimpleNamespace
 
 import numpy as np
 from scipy.linalg.blas import ddot
 
+from onlinels.checks import MAX_COUNT
 from onlinels.core.constants import (
     AS_THEY_ARE,
+    BASE_RIDGE,
     BEGAN,
     CONSTANT_TOLERANCE,
     DEVIATIONS,
@@ -23,16 +26,22 @@ from onlinels.core.constants import (
     FOLLOW,
     GAIN,
     GIVEN,
-    GROWTH,
+    HALF_LIFE,
     HAND_BACK,
+    IS_BASE_SCALED,
+    IS_KNOWN,
+    IS_SCALED,
     KEPT,
     LEARNT_PRIORS,
-    LEAST_ROWS,
+    LEAST_GROWTH,
+    LOW,
     MAX_FEATURES_SOLVED,
+    MAX_HALF_LIVES,
     MAX_MEAN_WEIGHT,
     MAX_ROUNDING,
     MAX_SHARE_LEFT_OUT,
     MAX_SQUARES,
+    MAX_TIME,
     MAX_UNITS_GROWTH,
     MIN_CLASS_SHARE,
     MIN_DEVIATION,
@@ -49,20 +58,25 @@ from onlinels.core.constants import (
     MIN_SUM_OF_SQUARES,
     MUCH_HEAVIER,
     MUCH_LARGER,
+    N_CHOICE,
     NEXT_DUE,
+    NOW,
     OTHER_PRIORS,
     PREDICTED_AT,
     RENEWAL_ROWS,
     RENEWAL_ROWS_PER_FEATURE,
+    RIDGE,
     ROWS_BETWEEN_ORIGINS,
     ROWS_BETWEEN_TRIALS,
     ROWS_SELECTED_ONE_BY_ONE,
     SCALE,
-    SCALED,
     SHARE,
     SOLVED,
+    TIMED,
     TO_TELL,
     UNSOLVED,
+    UNTIL,
+    UNTIL_LOW,
     VALID_UNTIL,
 )
 from onlinels.core.reference import equal_rows, is_weight_due
@@ -373,10 +387,15 @@ class Reader:
 class SingleRows:
     """What predicts and learns single rows in the arrays of a model."""
 
-    def __init__(self, *, whole, inliers, recursion, ridge, scaling, units, **others):
+    def __init__(self, *, whole, inliers, recursion, ridge, scaling, choice, **others):
         vars(self).update(others)
-        # Where there is a clock, other code passes its time.
-        self.learns = self.learns and self.hands is None
+        self.choice, self.keeps, self.constants, units = None, False, None, None
+        if choice is not None:
+            # Other code chooses.
+            self.choice, _, self.keeps, _, _ = choice
+            units, self.base_units, constants = self.choice[N_CHOICE:].reshape(3, -1)
+            is_known = self.choice[IS_KNOWN] and not np.isnan(constants).all()
+            self.constants = constants if is_known else None
         self.s, self.inliers = sums_of(whole), inliers and sums_of(inliers)
         self.r, self.row, self.inlier = (
             recursion_of(recursion),
@@ -385,7 +404,7 @@ class SingleRows:
         )
         self.ridge = SimpleNamespace(ridge=ridge, scaling=scaling, units=units)
         self.v = SimpleNamespace(solved_at=-1.0, factored_at=-1.0, n_narrow=0)
-        self.n_told = 0
+        self.n_told, self.rule_, self.ruled_at = 0, None, -1.0
 
     def load(self, x, targets):
         self.row.values = self.inlier.values = np.append(x, targets)
@@ -405,7 +424,8 @@ class SingleRows:
 
     def begin(self):
         count, registers = self.s.tally[0], self.registers
-        can = self.mode == FOLLOW and self.r is not None and registers[NEXT_DUE] > count + 1.0
+        least = 1.0 if self.tests_ridge() else 4.0
+        can = self.mode == FOLLOW and self.r is not None and registers[NEXT_DUE] > count + least
         can = can and 0.0 < count - registers[PREDICTED_AT] <= self.patience and may_begin(self.v)
         tried_at = -registers[VALID_UNTIL]
         if not can or (tried_at > 0.0 and count < tried_at + ROWS_BETWEEN_TRIALS):
@@ -469,20 +489,27 @@ class SingleRows:
         s, p, n = self.s, self.priors, len(self.s.target_squares)
         if p is None or s.cross is None or p.kind == OTHER_PRIORS:
             return None
+        if self.rule_ is not None and self.ruled_at == s.tally[0]:
+            return self.rule_
+        known = self.weights_now(False)
+        if known is None:
+            return None
         shares = mean_of(s)[s.m :]
         weights = s.target_squares + s.tally[1] * shares**2
         weights[weights <= p.hidden[:n] + p.hidden[n] * shares**2] = 0.0
-        explained, present = self.r.weights.T @ s.cross, weights > MIN_CLASS_SHARE * weights.sum()
+        explained, present = known.T @ s.cross, weights > MIN_CLASS_SHARE * weights.sum()
         roots = np.where(present, weights, np.inf) ** -0.5
         left = 1.0 - np.linalg.eigvalsh(0.5 * (explained + explained.T) * np.outer(roots, roots))
         if not (left.min() > 0.0 and (1.0 / left).sum() * MIN_SCATTER_SHARE < 1.0):
             return None  # Rounding prevails.
         kinds = {LEARNT_PRIORS: "learnt", EQUAL_PRIORS: "equal"}
         given = kinds.get(p.kind, dict(enumerate(p.given.tolist())))
-        return discriminant(explained, weights, shares, given, range(n))
+        self.rule_ = discriminant(explained, weights, shares, given, range(n))
+        self.ruled_at = s.tally[0]
+        return self.rule_
 
     def rule(self, matrix, constant):
-        found = self.find_rule() if self.can_answer() else None
+        found = self.find_rule()
         if found is not None:
             matrix[:], constant[:] = found
         return found is not None
@@ -526,12 +553,20 @@ class SingleRows:
             free = spread_of_factor(self.s, self.v, self.ridge, self.row, self.forgets)
         else:
             return NotImplemented
-        is_known = free > MIN_FREE * self.s.tally[1]
-        return (scores, self.row.errors.tolist(), free) if is_known else NotImplemented
+        if free != 0.0 and not free > MIN_FREE * self.s.tally[1]:
+            self.row.errors[:], free = np.inf, 0.0
+        elif free == 0.0:
+            return NotImplemented
+        return scores, self.row.errors.tolist(), free
+
+    def hand_over(self, *_):
+        return NotImplemented
+
+    variances = calibrated = add_losses = hand_over
 
     def interval(self, x, least, terms):
         known = self.spread(x)
-        if known is NotImplemented or not known[2] >= least:
+        if known is NotImplemented or not 0.0 < known[2] >= least:
             return NotImplemented
         scores, variances, free = known
         halves = np.polyval(terms[::-1], 1.0 / free) * np.sqrt(variances)
@@ -557,9 +592,8 @@ class SingleRows:
     def is_plain(self, w):
         (count, weight, _), values = self.s.tally, self.row.values
         can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
-        can_learn = can_learn and 0.0 < w <= 1.0 and (weight > 0.0 or count == 0.0)
-        can_learn = can_learn and (self.is_first() or self.is_constant_where_known())
-        if not (can_learn and ddot(values, values) <= MAX_SQUARES):
+        can_learn = can_learn and 0.0 < w <= MAX_SQUARES and (weight > 0.0 or count == 0.0)
+        if not (can_learn and max(w, 1.0) * ddot(values, values) <= MAX_SQUARES):
             return False
         self.prepare(w, self.decay)
         return self.inliers is not None or not dwarfs(self.s, self.row)
@@ -578,29 +612,57 @@ class SingleRows:
             change(self.inliers, self.inlier)
         self.pass_checkpoint()
 
+    def choose(self):
+        return bool(self.s.tally[0] < self.registers[NEXT_DUE])
+
     def are_units_alike(self):
-        now, then = squares_of(self.s)[: self.s.m] / self.s.tally[1], self.r.penalties
-        then = then / self.registers[SCALED]
-        grown = np.maximum(now, then) > MAX_UNITS_GROWTH * np.minimum(now, then)
-        return not (grown & (now != 0.0)).any()
+        if not self.choice[IS_BASE_SCALED]:
+            return True
+        now = np.sqrt(told(self.s)[: self.s.m] / self.s.tally[1])
+        now, then = np.where(now < MIN_DEVIATION, 0.0, now) ** 2, self.base_units**2
+        return not (np.maximum(now, then) > MAX_UNITS_GROWTH * np.minimum(now, then)).any()
+
+    def tests_ridge(self):
+        c = self.choice
+        if c is None or not self.keeps or c[RIDGE] != c[BASE_RIDGE]:
+            return False
+        same = c[IS_SCALED] == c[IS_BASE_SCALED]
+        return same and (not c[IS_SCALED] or (self.ridge.units == self.base_units).all())
 
     def pass_checkpoint(self):
         registers, (count, weight, squared) = self.registers, self.s.tally
-        rows = count - registers[BEGAN]
+        if self.choice is None:
+            return
+        rows, doubles_at = count - self.choice[BEGAN], self.choice[DOUBLES_AT]
         if is_weight_due(rows, weight, squared, registers[DUE_WEIGHT]):
             registers[NEXT_DUE] = count
-        is_between = (
-            registers[LEAST_ROWS] <= equal_rows(rows, weight, squared) < registers[DOUBLES_AT]
-        )
-        can_keep = count == registers[NEXT_DUE] and registers[GROWTH] > 0.0 and is_between
+        is_between = 0.25 * doubles_at <= equal_rows(rows, weight, squared) < doubles_at
+        can_keep = count == registers[NEXT_DUE] and is_between and self.tests_ridge()
         can_keep = can_keep and self.r is not None and count < registers[VALID_UNTIL]
-        can_keep = can_keep and self.mode == FOLLOW
-        if not can_keep or (registers[SCALED] > 0.0 and not self.are_units_alike()):
-            return
-        if is_accepted(self.s, self.r):
+        can_keep = can_keep and self.mode == FOLLOW and self.are_units_alike()
+        if can_keep and is_accepted(self.s, self.r):
             one_by_one = rows < ROWS_SELECTED_ONE_BY_ONE
-            registers[NEXT_DUE] = count + (1.0 if one_by_one else ceil(registers[GROWTH] * rows))
-            registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
+            registers[NEXT_DUE] = count + (1.0 if one_by_one else ceil(LEAST_GROWTH * rows))
+            registers[DUE_WEIGHT] = weight * (1.0 + LEAST_GROWTH) * (1.0 - DUE_TOLERANCE)
+
+    def note_changes(self):
+        c, x, share = self.choice, self.row.values[: self.s.m], self.row.w / self.row.total
+        share *= 1.0 - share if self.s.is_centred else 1.0
+        known = ~np.isnan(self.constants)
+        begin = np.abs(x - self.constants) > CONSTANT_TOLERANCE * np.abs(self.constants)
+        units = np.sqrt(share) * np.abs(x - self.constants)
+        if begin.any() and known.all():
+            c[BEGAN] = max(0.0, self.s.tally[0] - 1.0)
+        self.constants[begin] = np.nan
+        for i in np.flatnonzero(begin & (units > 0.0) & bool(c[IS_SCALED])):
+            self.ridge.units[i] = units[i]
+            self.base_units[i] = units[i] if c[IS_BASE_SCALED] else self.base_units[i]
+            if self.r is not None:
+                self.r.penalties[i] = c[RIDGE] * units[i] ** 2
+                own = self.r.factors[KEPT] * self.r.penalties[i]
+                self.r.inverse[i, i] = self.r.factors[SCALE] / own
+        if (begin == known).all():
+            self.constants = None
 
     def learn_read(self, column):
         share = self.registers[SHARE] * (self.decay if self.s.tally[1] > 0.0 else 1.0)
@@ -611,6 +673,8 @@ class SingleRows:
             self.counts[column] += 1.0
         if self.constants is not None and self.is_first():
             self.constants[:] = self.row.values[: self.s.m]
+        elif self.constants is not None:
+            self.note_changes()
         self.learn_prepared(is_restored)
 
     def targets_of(self, y):
@@ -624,15 +688,56 @@ class SingleRows:
         targets = read.row(y)
         return None if targets is None or len(y) < n else (targets, 0)
 
-    def learn(self, x, y, w, t):
-        if self.hands is not None:
-            return NotImplemented  # Other code reads times.
+    # The time of a row: an exact number, or None, by which one unit passes.
+
+    def pass_time(self, w, time):
+        """Return the weight of a row by its time; None if Python code must find it."""
+        if self.hands is None:
+            return w
+        before = float(self.hands[NOW])
+        now = (
+            int(before) + int(self.hands[LOW]) if self.counts_dates and isfinite(before) else before
+        )
+        if time is None:
+            is_small = not self.counts_dates and not abs(before) + 1.0 >= MAX_COUNT
+            time = max(before, 0.0) + 1.0 if before == -inf or is_small else None
+        is_known = (int,) if self.counts_dates else (int, float)
+        if type(time) not in is_known or (
+            type(time) is int and not self.counts_dates and abs(time) >= MAX_COUNT
+        ):
+            return None
+        self.time = time
+        self.passed = (
+            float(Fraction(time) - Fraction(now))
+            if isfinite(time) and isfinite(now)
+            else time - now
+        )
+        half_lives = 0.0 if before == -inf else self.passed / self.hands[HALF_LIFE]
+        if not (abs(half_lives) <= MAX_HALF_LIVES and abs(time) < MAX_TIME):
+            return None
+        self.decay = 0.5 ** max(half_lives, 0.0)
+        return w * 2.0 ** min(half_lives, 0.0)
+
+    def move_clock(self, is_timed):
+        if self.hands is None:
+            return
+        if self.passed > 0.0:
+            low = self.time % 2**32 if self.counts_dates else 0
+            self.hands[NOW : LOW + 1] = self.time - low, low
+        self.hands[TIMED] = self.hands[TIMED] or is_timed
+        passed = self.hands[NOW] - self.hands[UNTIL] + (self.hands[LOW] - self.hands[UNTIL_LOW])
+        if passed >= 0.0:
+            self.registers[NEXT_DUE] = self.s.tally[0] + 1.0
+
+    def learn(self, x, y, w, t=None):
         values, known = self.features.row(x), self.targets_of(y)
-        if type(w) is not float or values is None or known is None:
+        if type(w) not in (float, int) or values is None or known is None:
             return NotImplemented
         self.load(values, known[0])
-        if not self.is_plain(w):
+        w = self.pass_time(float(w), t)
+        if w is None or not self.is_plain(w):
             return NotImplemented
+        self.move_clock(t is not None)
         self.learn_read(known[1])
         return None
 
@@ -647,10 +752,10 @@ class SingleRows:
         self.prepare(w, decay)
         self.learn_prepared()
 
-    def learn_many(self, X, targets):
+    def learn_many(self, X, targets, times=None):
         return False  # Other code learns them.
 
-    def predict_learn(self, X, targets, w, scores):
+    def predict_learn(self, X, targets, w, scores, variances, times):
         n = scores.shape[1]
         for k, x in enumerate(X):
             column = 0 if self.counts is None else targets[k]
@@ -658,11 +763,17 @@ class SingleRows:
                 return k
             known = targets[k] if self.counts is None else np.eye(n)[column]
             self.load(x, known)
-            found = self.scores(x) if self.is_plain(w[k]) else NotImplemented
+            t = None if times is None else float(times[k, 0])
+            t = int(t) + int(times[k, 1]) if times is not None and self.counts_dates else t
+            own, ask = self.pass_time(w[k], t), self.scores if variances is None else self.spread
+            found = ask(x) if own and self.is_plain(own) else NotImplemented
             if found is NotImplemented:
                 return k
-            scores[k] = found
+            scores[k] = found if variances is None else found[0]
+            if variances is not None:
+                variances[k] = found[1]
             self.load(x, known)
-            self.prepare(w[k], self.decay)
+            self.prepare(own, self.decay)
+            self.move_clock(times is not None)
             self.learn_read(column)
         return len(X)
