@@ -112,6 +112,10 @@ TYPES_WITHOUT_ARRAYS = frozenset((str, int, float, bool, bytes, type(None)))
 """Types of most names, labels and numbers."""
 
 
+class Block(bytearray):
+    """Memory of this process for arrays that no other object writes to."""
+
+
 def owned(value: Any) -> Any:
     """Return a restored value with its arrays in memory of their own, which is writeable.
 
@@ -127,7 +131,8 @@ def owned(value: Any) -> Any:
     (True, False)
     """
     if isinstance(value, np.ndarray):
-        if value.flags.owndata and value.flags.writeable and type(value) is np.ndarray:
+        is_own = value.flags.owndata and value.flags.writeable
+        if (is_own or isinstance(value.base, Block)) and type(value) is np.ndarray:
             return value
         # In the same order, as BLAS needs it, and in the byte order of this machine.
         return value.astype(value.dtype.newbyteorder("="), order="K", subok=False)

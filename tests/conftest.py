@@ -53,9 +53,11 @@ def spent_states(monkeypatch):
     """Let every state raise that a change of rows has consumed, and planned calls that are none."""
     # Late: the size of blocks of BLAS is set before numpy comes.
     from onlinels.core import apply
+    from onlinels.linear import model
     from support import planned, spent
 
     monkeypatch.setattr(spent.Change, "planned", spent.planned)
+    monkeypatch.setattr(model, "learn_new", spent.learnt_new)
     monkeypatch.setattr(apply, "call", planned.call)
 
 

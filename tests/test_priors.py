@@ -1,6 +1,15 @@
 """Priors: linear discriminant analysis from the statistics of least squares."""
 
 import copy
+import ctypes
+import pickle
+import shutil
+import subprocess
+from contextlib import suppress
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -9,6 +18,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+import onlinels
 from onlinels import (
     CalibratedClassifier,
     DriftAwareClassifier,
@@ -18,6 +28,10 @@ from onlinels import (
     export,
     loads,
 )
+from onlinels.core import IN_USE
+from onlinels.core.constants import MIN_SCATTER_SHARE
+from onlinels.linear import classifier, scoring
+from onlinels.sums.audit import held_targets
 from support import digits_network, laws, strategies
 from support.laws import learnt
 
@@ -348,3 +362,212 @@ def test_a_class_that_is_shrunk_to_the_mean_makes_no_difference():
     assert one.difference(two) < 1e-12
     two.learn_many(X[:1], ["2"])
     assert one.difference(two) > 0.01
+
+
+# Single rows, which compiled code answers where it is.
+
+
+def answered_by_numpy(model, x):
+    """Return the scores and the probabilities of a row by the sums and weights of a model.
+
+    Also the largest factor by which the discriminants enlarge rounding errors of these.
+    """
+    sums, labels, largest = model._state.statistics, model.classes, 1.0
+    columns = [model.feature_names.index(name) for name in x]
+    row = np.zeros(sums.n_features)
+    row[columns] = [*x.values()]
+    weights = model._solved().output_weights
+    scores = (row - sums.feature_mean) @ weights + sums.target_mean
+    if model.priors is not None:
+        explained = sums.products.explained_products(weights)
+        known = held_targets(sums), sums.target_mean, model.priors, labels
+        rule = scoring.discriminant(explained, *known)
+        scores, largest = rule.scores(scores), np.abs(rule.matrix).max()
+        probabilities = scoring.posteriors(scores[None], model.priors, labels)
+    else:
+        probabilities = scoring.probabilities_of(scores[None])
+    unseen = scoring.unseen_classes(model.priors, labels)
+    probabilities = probabilities[0] * (1.0 - sum(unseen.values()))
+    return scores, dict(zip(labels, probabilities.tolist(), strict=True)) | unseen, largest
+
+
+def assert_answered_as_by_numpy(model, x):
+    """Assert that single answers, also when asked again, are those of numpy, as batches are."""
+    scores, probabilities, largest = answered_by_numpy(model, x)
+    allowed = {"rtol": 1e-11 * largest, "atol": 1e-11 * largest}
+    for found in (model.predict_proba_one(x), model.predict_proba_one(x)):
+        assert list(found) == list(probabilities)
+        np.testing.assert_allclose([*found.values()], [*probabilities.values()], **allowed)
+    told, in_batch = model.scores_one(x), model.scores_many([x])[0]
+    assert tuple(told) == model.classes
+    np.testing.assert_allclose([*told.values()], scores, **allowed)
+    np.testing.assert_allclose([*told.values()], [*in_batch.values()], **allowed)
+    assert told[model.predict_one(x)] == max(told.values())
+    highest = sorted(told.values())[-2:]
+    assert model.margin_one(x) == (highest[1] - highest[0] if len(highest) > 1 else 0.0)
+
+
+def changed(model, draw, learnt, all_priors):
+    """Return a model after a change that is not a row, of those that may change its answers."""
+    event = draw(st.sampled_from(["unlearn", "fade", "priors", "copy", "pickle"]))
+    if event == "unlearn" and model.forgetting_factor == 1.0 and len(learnt) > 3:
+        with suppress(ValueError):  # Too few digits may be left.
+            model.unlearn_one(*learnt[0])
+            learnt.pop(0)
+    elif event == "fade":
+        model.fade(0.5)
+        learnt.clear()
+    elif event == "priors":
+        model.priors = draw(all_priors)
+    elif event == "copy":
+        model = copy.copy(model)
+    elif event == "pickle":
+        model = pickle.loads(pickle.dumps(model))
+    return model
+
+
+LABELS = ["a", "b", 3, True, 2.5, "long label", b"bytes", "c", "d", "e"]
+UNUSUAL = [("a", 1), Fraction(1, 3), "plain", (), frozenset({1})]
+
+
+@pytest.mark.filterwarnings("ignore:Digits of the fit")
+@given(st.data(), st.integers(1, 10), st.integers(0, 2**32 - 1))
+def test_single_rows_are_answered_as_batches_are(data, n_classes, seed):
+    """With any classes, priors and weights, whatever has been learnt, faded and unlearnt."""
+    draw, random = data.draw, np.random.default_rng(seed)
+    labels = draw(st.sampled_from([LABELS, UNUSUAL]))[:n_classes]
+    settings = draw(
+        st.fixed_dictionaries(
+            {
+                "ridge": st.sampled_from([0.1, 1.0, 30.0]),
+                "accumulator": st.sampled_from(["gram", "recursive"]),
+                "fit_intercept": st.booleans(),
+                "forgetting_factor": st.sampled_from([1.0, 1.0, 0.97]),
+            }
+        )
+    )
+    all_priors = st.one_of(
+        st.sampled_from([None, "learnt", "equal", {}]),
+        st.dictionaries(st.sampled_from([*labels, "unseen", "new"]), st.floats(1e-3, 1e3)),
+    )
+    model = LeastSquaresClassifier(**settings, priors=draw(all_priors))
+    n_features = draw(st.integers(1, 5))
+    means, names, learnt = random.normal(size=(10, n_features)), "xyzuv"[:n_features], []
+    for step in range(draw(st.integers(5, 40))):
+        column = int(random.integers(len(labels))) if step % 7 else 0
+        x = dict(zip(names, (means[column] + random.normal(size=n_features)).tolist(), strict=True))
+        if step:
+            assert_answered_as_by_numpy(model, x)
+        w = draw(st.sampled_from([1.0] * 6 + [0.5, 2.0, 0.0, 1e-21]))
+        model.learn_one(x, labels[column], w)
+        learnt.append((x, labels[column], w))
+        if draw(st.integers(0, 3)) == 0:
+            model = changed(model, draw, learnt, all_priors)
+        if not model.count:
+            break
+
+
+WAYS = {
+    "C99": (["-std=c99"], np.float64, 1e-12),
+    "C99, float": (["-std=c99", "-DREAL=float"], np.float32, 1e-4),
+    "C++": (["-std=c++17", "-x", "c++"], np.float64, 1e-12),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_header(way, tmp_path):
+    """It compiles without warnings, and maps scores as numpy does, in float too."""
+    options, kind, tolerance = WAYS[way]
+    compiler = shutil.which("g++" if way == "C++" else "gcc")
+    if compiler is None:
+        pytest.skip("there is no compiler")
+    folder, built = Path(onlinels.core.__file__).parent, tmp_path / "harness.so"
+    source = Path(__file__).parent / "support" / "classes_harness.c"
+    strict = "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fPIC", "-shared"
+    command = (
+        compiler,
+        "-O2",
+        *strict,
+        f"-I{folder}",
+        *options,
+        str(source),
+        "-o",
+        str(built),
+        "-lm",
+    )
+    subprocess.run(command, check=True)
+    classify, numbers = ctypes.CDLL(str(built)).classify, np.random.default_rng(0)
+    for n, priors in product(range(1, 12), ["learnt", "equal", {0: 2.0}]):
+        weights = numbers.integers(1, 50, n).astype(float)
+        weights[numbers.random(n) < 0.2] = 0.0
+        weights[0] = 3.0
+        shares = weights / weights.sum()
+        scores = shares + 0.2 * numbers.normal(size=n)
+        means = numbers.normal(size=(n, 2 * n))
+        means -= shares @ means
+        # G of rows whose scatter within classes is the unit matrix.
+        sums = means.T * weights
+        explained = sums.T @ np.linalg.solve(np.eye(2 * n) + sums @ means, sums)
+        expected = scoring.discriminant(explained, weights, shares, priors, range(n))
+        given = {"learnt": weights, "equal": np.ones(n)} if isinstance(priors, str) else {}
+        given = given.get(priors) if given else np.append(2.0, np.ones(n - 1))
+        arrays = [np.array(each, dtype=kind) for each in (scores, weights, shares, given)]
+        matrix = np.array(explained, dtype=kind, order="F")
+        told = [matrix, *(np.zeros(n, kind) for _ in range(4))]
+        pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*arrays, *told)]
+        pointers.insert(4, ctypes.c_int(priors == "equal"))
+        assert classify(ctypes.c_ssize_t(n), *pointers) == 1
+        discriminants = expected.scores(scores)
+        posterior, nearest = (
+            each(discriminants[None] if each is scoring.posteriors else scores[None])[0]
+            for each in (scoring.posteriors, scoring.probabilities_of)
+        )
+        known = [*expected, discriminants, posterior, nearest]
+        for found, value in zip(told, known, strict=True):
+            size = np.abs(expected.matrix).max()
+            np.testing.assert_allclose(found, value, rtol=tolerance * size, atol=tolerance * size)
+
+
+@pytest.mark.skipif(IN_USE != "compiled", reason="the extension is not in use")
+@pytest.mark.parametrize("labels", ["ab", "abcdefghij", (("a", 1), "b")])
+@pytest.mark.parametrize("priors", [None, "learnt", "equal", {}, {"a": 2.0, "unseen": 1.0}])
+def test_no_other_code_answers_single_rows(priors, labels):
+    """Once predictions keep coming, unless labels must be compared by code of their own."""
+    random, model = np.random.default_rng(0), LeastSquaresClassifier(1.0, priors=priors)
+    asks = model.predict_one, model.predict_proba_one, model.scores_one, model.margin_one
+
+    def turn():
+        column = int(random.integers(len(labels)))
+        x = {"x": float(column == 0) + random.normal(), "y": random.normal()}
+        for ask in asks:
+            ask(x)
+        model.learn_one(x, labels[column])
+
+    for _ in range(100):
+        turn()
+    is_known = all(type(label) is str for label in labels)
+    answers = mock.patch.object(model, "_scores_asked", side_effect=AssertionError)
+    rule = mock.patch.object(classifier, "discriminant", side_effect=AssertionError)
+    nearest = mock.patch.object(scoring, "probabilities_of", side_effect=AssertionError)
+    with answers, rule, nearest:
+        for _ in range(20 * is_known):
+            turn()
+
+
+@pytest.mark.parametrize("distance", [1e2, 1e4, 1e6, 1e8])
+def test_classes_that_are_far_apart_are_told_apart_in_single_rows(distance):
+    """Up to distances that hide what is scattered within classes, which other code bounds."""
+    random, rows = np.random.default_rng(0), []
+    for k in range(40):
+        rows.append(({"x": (k % 2) * distance + random.normal(), "y": random.normal()}, k % 2))
+    model = LeastSquaresClassifier(1e-3, priors="equal")
+    for x, y in rows:
+        model.predict_one(x)
+        model.learn_one(x, y)
+    for x, y in rows:
+        scores, probabilities, largest = answered_by_numpy(model, x)
+        found = [*model.scores_one(x).values()]
+        np.testing.assert_allclose(found, scores, rtol=1e-11 * largest, atol=1e-11 * largest)
+        assert model.predict_one(x) == y
+        assert model.predict_proba_one(x)[y] == pytest.approx(probabilities[y])
+    assert largest < 2.0 / MIN_SCATTER_SHARE

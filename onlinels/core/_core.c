@@ -19,11 +19,10 @@
 #error "Without the global interpreter lock, rows are learnt by onlinels/core/rows.py."
 #endif
 
-#include "checkpoints.h"
 #include "stream_rows.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 19
+#define LAYOUT 22
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -34,15 +33,19 @@ static PyMethodDef rows_methods[] = {
     {"scores", (PyCFunction)SingleRows_scores, METH_O, NULL},
     {"scores_of", (PyCFunction)SingleRows_scores_of, METH_O, NULL},
     {"probabilities", (PyCFunction)SingleRows_probabilities, METH_O, NULL},
+    {"calibrated", (PyCFunction)(void (*)(void))SingleRows_calibrated, METH_FASTCALL, NULL},
+    {"add_losses", (PyCFunction)(void (*)(void))SingleRows_add_losses, METH_FASTCALL, NULL},
     {"rule", (PyCFunction)SingleRows_rule, METH_VARARGS, NULL},
     {"solve", (PyCFunction)SingleRows_solve, METH_O, NULL},
     {"hold", (PyCFunction)SingleRows_hold, METH_O, NULL},
     {"told", (PyCFunction)SingleRows_told, METH_NOARGS, NULL},
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
+    {"variances", (PyCFunction)SingleRows_variances, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},
     {"learn_new", (PyCFunction)(void (*)(void))SingleRows_learn_new, METH_FASTCALL, NULL},
     {"learn_checked", (PyCFunction)(void (*)(void))SingleRows_learn_checked, METH_FASTCALL, NULL},
+    {"choose", (PyCFunction)SingleRows_choose, METH_NOARGS, NULL},
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS, NULL},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};

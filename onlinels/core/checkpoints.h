@@ -1,9 +1,278 @@
-/* When and how a ridge is chosen: selection.h bound for Python, and the checkpoints of a model. */
+/* When and how a ridge is chosen: the checkpoints of a model, by the rules of onlinels/linear/ridge.py, and
+ * selection.h bound for sums of Python. */
 #ifndef ONLINELS_CHECKPOINTS_H
 #define ONLINELS_CHECKPOINTS_H
 
 #include "model.h"
 #include "selection.h"
+
+#define MIN_SELECTION_ROWS 2.0
+#define LEAST_GROWTH (1.0 / 16.0)
+#define FEATURES_AT_DOUBLINGS 8192.0
+#define MEMORIES_BETWEEN_SELECTIONS 4.0
+#define MIN_ROWS_FOLLOWED 4.0 /* rows up to the next choice for which an inverse pays, if it tests no ridge */
+
+/* ---- When --------------------------------------------------------------------------------------- */
+
+/* Whether a choice of a ridge is due if all rows have this weight, and are far from equally weighted. */
+static int is_weight_beyond(const SingleRows *self, double weight)
+{
+    const double due = self->registers[DUE_WEIGHT];
+    return (due > 0.0 && weight >= due) || weight < LEAST_DUE_SHARE * due;
+}
+
+/* The number of rows, or of equally weighted rows, (sum w)^2 / sum w^2, if these are at most half as many. */
+static double equal_rows(const sums_t *s, double rows)
+{
+    const double weight = s->tally[1], squared = s->tally[2];
+    return 2.0 * weight * weight > rows * squared ? rows : floor(weight * (weight / (squared ? squared : 1.0)));
+}
+
+/* Whether a number of rows has doubled, or has fallen to between a half and a quarter. */
+static int is_doubling(const SingleRows *self, double equal)
+{
+    const double doubles_at = self->choice[DOUBLES_AT];
+    return !(0.25 * doubles_at <= equal && equal < doubles_at);
+}
+
+/* The next power of 2 above a whole number of rows. */
+static double next_doubling(double rows)
+{
+    int exponent;
+    frexp(rows, &exponent);
+    return rows < MIN_SELECTION_ROWS ? MIN_SELECTION_ROWS : ldexp(1.0, exponent);
+}
+
+/* Number of features that had several values. */
+static ptrdiff_t count_varying(const SingleRows *self)
+{
+    const real *constants = self->choice + N_CHOICE + 2 * self->sums.m;
+    ptrdiff_t n = 0;
+    for (ptrdiff_t i = 0; i < self->sums.m; i++)
+        n += constants[i] != constants[i];
+    return n;
+}
+
+/* Set the registers by which the next choice is due, given the numbers of rows and of varying features at one. */
+static void set_due(SingleRows *self, double rows, ptrdiff_t n_varying)
+{
+    double *registers = self->registers;
+    const double share = (double)n_varying / FEATURES_AT_DOUBLINGS, root = 0.5 * sqrt(share);
+    double growth = share > root ? share : root;
+    growth = growth > LEAST_GROWTH ? growth : LEAST_GROWTH;
+    growth = growth < 1.0 ? growth : 1.0;
+    const double most = MEMORIES_BETWEEN_SELECTIONS * self->memory, step = growth * rows;
+    double next = rows + ceil(step < most ? step : most);
+    if (rows < ROWS_SELECTED_ONE_BY_ONE)
+        next = rows + 1.0 > MIN_SELECTION_ROWS ? rows + 1.0 : MIN_SELECTION_ROWS;
+    registers[NEXT_DUE] = self->choice[BEGAN] + next;
+    registers[DUE_WEIGHT] = self->sums.tally[1] * (1.0 + growth) * (1.0 - DUE_TOLERANCE);
+}
+
+/* ---- What of ------------------------------------------------------------------------------------ */
+
+/* The standard deviation of a feature, given its sum of squares; 0 if its square would leave the range of numbers. */
+static double deviation_at(const sums_t *s, double square)
+{
+    const double deviation = sqrt(square / s->tally[1]);
+    return deviation >= MIN_DEVIATION ? deviation : 0.0;
+}
+
+/* Whether the units of the last doubling are about the deviations still. */
+static int are_units_alike(const SingleRows *self)
+{
+    const sums_t *s = &self->sums;
+    const real *units = self->choice + N_CHOICE + s->m;
+    for (ptrdiff_t i = 0; self->choice[IS_BASE_SCALED] != 0.0 && i < s->m; i++) {
+        const double now = deviation_at(s, told(s, i)), then = units[i];
+        if (now * now > MAX_UNITS_GROWTH * then * then || then * then > MAX_UNITS_GROWTH * now * now)
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether a ridge and units are those of the last doubling. */
+static int is_base(const SingleRows *self, double ridge, int is_scaled, const real *units)
+{
+    const real *c = self->choice;
+    const size_t size = (size_t)self->sums.m * sizeof(real);
+    return ridge == c[BASE_RIDGE] && is_scaled == (c[IS_BASE_SCALED] != 0.0)
+           && (!is_scaled || !memcmp(units, c + N_CHOICE + self->sums.m, size));
+}
+
+/* Whether weights that follow rows can test the ridge at the next checkpoint. */
+static int tests_ridge(const SingleRows *self)
+{
+    const real *c = self->choice;
+    return c && self->keeps && is_base(self, c[RIDGE], c[IS_SCALED] != 0.0, c + N_CHOICE);
+}
+
+/* Note the features that begin to vary in the prepared row, which is learnt next. Each has a unit of its own until the
+ * next choice, if others have: its deviation after the row. */
+static void note_changes(SingleRows *self)
+{
+    const sums_t *s = &self->sums;
+    const ptrdiff_t m = s->m;
+    const double share = self->row.w / self->row.total, of_square = s->is_centred ? share * (1.0 - share) : share;
+    real *c = self->choice, *units = c + N_CHOICE;
+    ptrdiff_t n_new = 0, n_left = 0;
+    for (ptrdiff_t i = 0; i < m; i++) {
+        const double only = self->constants[i], distance = fabs(self->row.values[i] - only);
+        n_left += only == only;
+        if (!(distance > CONSTANT_TOLERANCE * fabs(only)))
+            continue;
+        const double unit = sqrt(of_square) * distance;
+        self->constants[i] = NAN;
+        n_new++;
+        if (!(c[IS_SCALED] != 0.0 && unit > 0.0))
+            continue;
+        units[i] = (real)unit;
+        if (c[IS_BASE_SCALED] != 0.0)
+            units[m + i] = (real)unit;
+        if (self->recursion.inverse) { /* P of a feature that was 0 so far is the inverse of its penalty. */
+            const recursion_t *r = &self->recursion;
+            r->penalties[i] = (real)(c[RIDGE] * unit * unit);
+            r->inverse[i * m + i] = (real)(r->factors[SCALE] / (r->factors[KEPT] * r->penalties[i]));
+            self->row.imaged_at = -1.0;
+        }
+    }
+    if (n_new && n_left == m)
+        c[BEGAN] = s->tally[0] > 1.0 ? s->tally[0] - 1.0 : 0.0;
+    if (n_new == n_left)
+        self->constants = NULL;
+}
+
+/* ---- The choice --------------------------------------------------------------------------------- */
+
+/* Choose the ridge and the units that it acts on, from the rows learnt so far. Return 0, with nothing changed, if other
+ * code must. */
+static int choose(SingleRows *self)
+{
+    const sums_t *s = &self->sums;
+    const ptrdiff_t m = s->m, scratch_size = scratch_for_selection(m, s->n);
+    real *c = self->choice;
+    if (!c || self->kinds == CHOSEN_ELSEWHERE || m > MAX_FEATURES_SELECTED || s->n_panels != 1 || !(c[IS_KNOWN] != 0.0)
+        || !(s->tally[0] < MAX_COUNTED) || (self->hands && self->hands[NOW] != self->hands[NOW]))
+        return 0;
+    if (!self->of_choice && !(self->of_choice = PyMem_Calloc((size_t)(scratch_size + 2 * m), sizeof(real))))
+        return 0; /* Other code may find the memory. */
+    real *scratch = self->of_choice, *squares = scratch + scratch_size, *deviations = squares + m;
+    real *units = c + N_CHOICE, *base_units = units + m;
+    const ptrdiff_t n_varying = count_varying(self);
+    const double count = s->tally[0], weight = s->tally[1], mean_weight = weight > 0.0 ? s->tally[2] / weight : 1.0;
+    const double began = n_varying ? c[BEGAN] : count > 1.0 ? count - 1.0 : 0.0, rows = count - began;
+    const double equal = equal_rows(s, rows);
+    const int doubles = is_doubling(self, equal), is_new = doubles || c[BASE_RIDGE] != c[BASE_RIDGE] || !self->keeps;
+    double ridge = c[BASE_RIDGE], least = HUGE_VAL, most = 0.0;
+    products_t products = {m, s->n, s->panels->corner, s->cross, squares, 0.0, weight, s->is_centred, 0};
+    ptrdiff_t n_told = 0;
+    for (ptrdiff_t i = 0; i < m; i++) {
+        squares[i] = told(s, i);
+        deviations[i] = weight > 0.0 ? deviation_at(s, squares[i]) : 0.0;
+        n_told += squares[i] > 0.0;
+        least = deviations[i] > 0.0 && deviations[i] < least ? deviations[i] : least;
+        most = deviations[i] > most ? deviations[i] : most;
+    }
+    for (ptrdiff_t j = 0; j < s->n; j++)
+        products.total += told(s, m + j);
+    /* The ridge and the units of the last doubling; an explicit "standard" follows every row. */
+    const real *own = self->kinds == STANDARD ? deviations : c[IS_BASE_SCALED] != 0.0 ? base_units : NULL;
+    const int may_keep = !is_new && are_units_alike(self);
+    spectrum_t spectrum;
+    int which = 0, is_kept = 0, is_known = 0, n_kinds = 1;
+    const real *kinds[2] = {own, NULL};
+    if (may_keep) {
+        if (!(is_known = find_spectrum(&products, own, scratch, &spectrum)))
+            return 0;
+        is_kept = accepts(&spectrum, ridge);
+    }
+    if (!is_kept && n_told && products.total > 0.0 && weight >= MIN_SELECTION_ROWS) {
+        if (!is_new && n_varying >= MIN_FEATURES_TO_KEEP_UNITS)
+            kinds[0] = may_keep || !own ? own : deviations;
+        else {
+            const int is_either = self->kinds == RAW_OR_STANDARD, are_alike = most <= MAX_UNITS_RATIO * least;
+            kinds[0] = self->kinds == RAW || (is_either && are_alike) ? NULL : deviations;
+            kinds[1] = kinds[0] ? NULL : deviations;
+            n_kinds = is_either ? 2 : 1;
+        }
+        if (self->forgets) {
+            const int is_full = mean_weight <= MAX_MEAN_WEIGHT && count > (double)n_told;
+            products.is_short = is_full && weight < (double)n_told;
+            products.weight = products.is_short ? weight : weight / mean_weight;
+        }
+        is_known = is_known && kinds[0] == own;
+        if (!select_ridge(&products, kinds, n_kinds, is_known ? &spectrum : NULL, scratch, &ridge, &which))
+            return 0;
+    } else if (!is_kept) {
+        ridge = NAN;
+        kinds[0] = NULL;
+    }
+    /* Nothing fails from here on. Kept units are those of the last doubling. */
+    const size_t size = (size_t)m * sizeof(real);
+    const real *found = is_kept && c[IS_BASE_SCALED] != 0.0 ? base_units : is_kept ? NULL : kinds[which];
+    const int is_same = ridge == c[RIDGE] && (found != NULL) == (c[IS_SCALED] != 0.0)
+                        && (!found || !memcmp(found, units, size));
+    if (!is_same || self->registers[SHARE] != 1.0 || self->registers[VALID_UNTIL] < 0.0)
+        self->registers[VALID_UNTIL] = 0.0; /* With more rows, an inverse may have its digits. */
+    c[RIDGE] = ridge;
+    c[IS_SCALED] = found != NULL;
+    if (found)
+        memcpy(units, found, size);
+    else
+        memset(units, 0, size);
+    c[BEGAN] = began;
+    self->ridge.ridge = ridge == ridge ? ridge : -1.0; /* the paper's */
+    if (self->kinds != STANDARD)
+        self->ridge.scaling = found ? GIVEN : AS_THEY_ARE;
+    self->solver.factored_at = self->solver.solved_at = self->ruled_at = -1.0;
+    if (doubles) {
+        c[BASE_RIDGE] = ridge;
+        c[IS_BASE_SCALED] = c[IS_SCALED];
+        c[DOUBLES_AT] = next_doubling(equal);
+        memcpy(base_units, units, size);
+    }
+    self->registers[SHARE] = 1.0;
+    set_due(self, rows, n_varying);
+    if (self->hands) {
+        c[UNTIL_TIME] = (self->hands[NOW] + self->hands[LOW]) + self->between;
+        self->hands[UNTIL] = c[UNTIL_TIME];
+        self->hands[UNTIL_LOW] = 0.0;
+    }
+    return 1;
+}
+
+/* Whether no choice of a ridge is due, or it could be made. */
+static int is_chosen(SingleRows *self) { return self->sums.tally[0] < self->registers[NEXT_DUE] || choose(self); }
+
+/* Pass a checkpoint, if one is due, and the ridge is accepted by the weights that follow rows, which takes less time than
+ * by the sums; otherwise, a choice is due. */
+static void pass_checkpoint(SingleRows *self)
+{
+    double *registers = self->registers;
+    const real *c = self->choice;
+    const double count = self->sums.tally[0], weight = self->sums.tally[1];
+    if (!c)
+        return;
+    const double rows = count - c[BEGAN], equal = equal_rows(&self->sums, rows);
+    if (equal < rows && is_weight_beyond(self, weight))
+        registers[NEXT_DUE] = count;
+    if (count != registers[NEXT_DUE] || is_doubling(self, equal) || !self->recursion.inverse || self->mode != FOLLOW
+        || !(count < registers[VALID_UNTIL]) || !tests_ridge(self) || !are_units_alike(self))
+        return;
+    const ptrdiff_t n_varying = count_varying(self);
+    if (n_varying > MAX_FEATURES_SELECTED && equal < MIN_ROWS_PER_FEATURE * (double)n_varying)
+        return;
+    self->row.imaged_at = -1.0; /* The image serves as scratch memory. */
+    if (is_accepted(&self->sums, &self->recursion, self->row.image))
+        set_due(self, rows, n_varying);
+}
+
+/* Choose a ridge if this is due: choose(). Return whether none is due now. */
+static PyObject *SingleRows_choose(SingleRows *self, PyObject *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(is_chosen(self));
+}
 
 /* ---- Sums of Python ----------------------------------------------------------------------------- */
 

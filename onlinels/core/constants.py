@@ -5,7 +5,7 @@ They stand here too because Python needs them where no compiler was.
 
 from __future__ import annotations
 
-LAYOUT = 19
+LAYOUT = 22
 """Number of the arguments and arrays of the classes in _core.c, and of what their methods change.
 
 It is raised with every change of these, so that a compiled file of another version is not used.
@@ -156,19 +156,41 @@ ROWS_BETWEEN_TRIALS = 1024
 PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE = range(4)
 """Registers of a model, the few numbers that Python and C share: counts of rows at the last
 prediction, from which the weights no longer answer, and at which a ridge is chosen; and the share
-of the ridge that decay has left."""
+of the ridge that decay has left. `VALID_UNTIL` below 0 is minus the count of rows at which the core
+met an inverse that lacked digits."""
 
 DUE_WEIGHT = 4
 """Register of a model: weight of all rows at which a ridge is chosen, also before the count of rows
 says so, if the rows are far from equally weighted; 0.0 if the weight does not matter."""
 
-BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED = range(5, 10)
-"""Registers for checkpoints of the ridge, which `SingleRows` passes while the ridge is kept: count
-of rows from which other counts begin; numbers of equally weighted rows from which, and up to which,
-it may be kept; the growth of the number of rows from one checkpoint to the next, 0.0 if other code
-must choose; and the ridge if it acts on scaled features, else 0.0."""
+N_REGISTERS = 5
 
-N_REGISTERS = 10
+RIDGE, BASE_RIDGE, IS_SCALED, IS_BASE_SCALED, DOUBLES_AT, UNTIL_TIME, IS_KNOWN, BEGAN = range(8)
+"""Numbers of the choice of a ridge, which Python and C write (see `onlinels.linear.ridge.Penalty`):
+the ridge in force, and that selected when the number of rows last doubled, NaN for none; whether
+each acts on scaled features; the number of rows at which the next doubles; the time at which a
+choice is due, NaN for none; whether the only values of features are known; and the count of rows
+from which others begin."""
+
+N_CHOICE = 8
+
+CHOSEN_ELSEWHERE, RAW, STANDARD, RAW_OR_STANDARD = range(4)
+"""The units that a ridge may act on which C selects: raw or standardised features, or either;
+CHOSEN_ELSEWHERE if other code selects it."""
+
+MIN_SELECTION_ROWS = 2
+"""Total weight of rows from which a ridge is selected; below it, the paper's ridge is in force."""
+
+LEAST_GROWTH, FEATURES_AT_DOUBLINGS = 1 / 16, 8192
+"""After 16 rows, a checkpoint comes whenever the number of rows has grown by a sixteenth.
+
+A choice costs the cube of the number of features, and learning only the square, so the growth is
+larger with many features: an eighth with 512 features, a quarter with 2,048, and twofold from 8,192
+on. Squared errors relative to those of a ridge selected just then: demos/benchmarks/bad_order.py.
+"""
+
+MEMORIES_BETWEEN_SELECTIONS = 4
+"""Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
 
 DUE_TOLERANCE = 1e-9
 """Rounding of the weight of all rows, relative to it, that does not make a ridge due or not."""
@@ -204,8 +226,9 @@ It is hardly ever met exactly, where rounding would decide.
 
 NOW, LOW, TIMED, HALF_LIFE, UNTIL, UNTIL_LOW = range(6)
 """The hands of a clock, which rows move: the time of the latest row is NOW + LOW, of which dates,
-in nanoseconds, need both, and NOW is NaN where these cannot tell it; whether a row had a time; the
-half-life; and the time at which a ridge is chosen, UNTIL + UNTIL_LOW."""
+in nanoseconds, need both; NOW is minus infinity before the first row, and NaN where these cannot
+tell the time. Then, whether a row had a time; the half-life; and the time at which a ridge is
+chosen, UNTIL + UNTIL_LOW."""
 
 N_HANDS = 6
 

@@ -4,21 +4,19 @@
 
 #include "answers.h"
 
-/* Whether a choice of a ridge is due if all rows have this weight, and are far from equally weighted. */
-static int is_weight_beyond(const SingleRows *self, double weight)
-{
-    const double due = self->registers[DUE_WEIGHT];
-    return (due > 0.0 && weight >= due) || weight < LEAST_DUE_SHARE * due;
-}
-
-/* Whether k rows of weight w can be learnt here, for all that is known before they are read: no choice
- * of a ridge is due before the last of them. */
-static int can_learn(const SingleRows *self, Py_ssize_t k, double w)
+/* Whether rows of weight w can be learnt here, for all that is known before they are read. */
+static int can_learn(const SingleRows *self, double w)
 {
     /* The first row is learnt too, but none after rows without a weight. */
-    return self->learns && self->sums.cross && w > 0.0 && w <= 1.0
-           && (self->sums.tally[1] > 0.0 || self->sums.tally[0] == 0.0)
-           && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
+    return self->learns && self->sums.cross && w > 0.0 && w <= MAX_SQUARES
+           && (self->sums.tally[1] > 0.0 || self->sums.tally[0] == 0.0);
+}
+
+/* Whether no choice of a ridge is due before the last of k rows of weight w. One that is due before the first is made
+ * here: this comes after everything else is checked. */
+static int is_undue(SingleRows *self, Py_ssize_t k, double w)
+{
+    return is_chosen(self) && (double)k <= self->registers[NEXT_DUE] - self->sums.tally[0]
            && (k == 1 || !is_weight_beyond(self, self->sums.tally[1] + (double)(k - 1) * w));
 }
 
@@ -31,12 +29,13 @@ static double elapsed(const double *later, const double *earlier)
 }
 
 /* Find, by the time of the row, the decay of all earlier weights, or the weight of a late row, which is what it
- * would be if it had come in time. Return 0 if Python code must: where the clock tells no time, and for gaps of
- * so many half-lives that it may warn. */
+ * would be if it had come in time. Return 0 if Python code must: where the hands cannot tell the time, and for
+ * gaps of so many half-lives that it may warn. */
 static int pass_time(SingleRows *self, double *w)
 {
     self->passed = elapsed(self->time, self->hands + NOW);
-    const double half_lives = self->passed / self->hands[HALF_LIFE];
+    /* Before the first row, there is nothing to decay. */
+    const double half_lives = self->hands[NOW] == -HUGE_VAL ? 0.0 : self->passed / self->hands[HALF_LIFE];
     if (!(fabs(half_lives) <= MAX_HALF_LIVES && fabs(self->time[0]) < MAX_TIME))
         return 0;
     self->decay = half_lives > 0.0 ? exp2(-half_lives) : 1.0;
@@ -47,9 +46,10 @@ static int pass_time(SingleRows *self, double *w)
 /* Let one unit pass. */
 static int count_time(SingleRows *self, double *w)
 {
-    self->time[0] = self->hands[NOW] + 1.0;
+    const double now = self->hands[NOW] == -HUGE_VAL ? 0.0 : self->hands[NOW];
+    self->time[0] = now + 1.0;
     self->time[1] = 0.0;
-    return !self->counts_dates && fabs(self->hands[NOW]) + 1.0 < MAX_COUNTED && pass_time(self, w);
+    return !self->counts_dates && fabs(now) + 1.0 < MAX_COUNTED && pass_time(self, w);
 }
 
 /* Read the time of the row: a number, of dates an int; or None, by which one unit passes. */
@@ -103,52 +103,16 @@ static void prepare_row(SingleRows *self, double w, double decay)
 /* Whether the row is the first, about which rows are centred, so that no feature varies in it. */
 static int is_first(const SingleRows *self) { return self->sums.tally[0] == 0.0 && self->sums.is_centred; }
 
-/* Whether a row that is read can be learnt here: no feature begins to vary, its numbers stay within
- * float64, and it is not the first that dwarfs the others. Then it is prepared. */
+/* Whether a row that is read can be learnt here: its numbers stay within float64, and it is not the first that dwarfs
+ * the others. Then it is prepared, and a choice that is due is made. */
 static int is_plain(SingleRows *self, double w)
 {
     const real *values = self->row.values;
-    if (!can_learn(self, 1, w) || !(is_first(self) || is_constant_where_known(self))
-        || !(dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
+    if (!can_learn(self, w)
+        || !((w > 1.0 ? w : 1.0) * dot(self->sums.m + self->sums.n, values, values) <= MAX_SQUARES))
         return 0;
     prepare_row(self, w, self->decay);
-    return self->inliers.m || !dwarfs(&self->sums, &self->row);
-}
-
-/* Whether the units of the features, the roots of D / ridge, are about their deviations still. */
-static int are_units_alike(const SingleRows *self)
-{
-    const sums_t *s = &self->sums;
-    for (ptrdiff_t i = 0; i < s->m; i++) {
-        const double now = *s->squares[i] / s->tally[1];
-        const double then = self->recursion.penalties[i] / self->registers[SCALED];
-        if (now != 0.0 && (now > MAX_UNITS_GROWTH * then || then > MAX_UNITS_GROWTH * now))
-            return 0;
-    }
-    return 1;
-}
-
-/* Pass a checkpoint, if one is due, and the ridge is kept; otherwise, a choice is due. */
-static void pass_checkpoint(SingleRows *self)
-{
-    double *registers = self->registers;
-    const double count = self->sums.tally[0], weight = self->sums.tally[1], squared = self->sums.tally[2];
-    /* The number of rows; of equally weighted rows, (sum w)^2 / sum w^2, if these are at most half as many */
-    const double rows = count - registers[BEGAN], square = weight * weight;
-    const double equal = 2.0 * square > rows * squared ? rows : floor(weight * (weight / (squared ? squared : 1.0)));
-    if (equal < rows && is_weight_beyond(self, weight))
-        registers[NEXT_DUE] = count;
-    if (count != registers[NEXT_DUE])
-        return;
-    if (!(registers[GROWTH] > 0.0 && equal >= registers[LEAST_ROWS] && equal < registers[DOUBLES_AT])
-        || !(self->recursion.inverse && count < registers[VALID_UNTIL]) || self->mode != FOLLOW
-        || (registers[SCALED] > 0.0 && !are_units_alike(self)))
-        return;
-    self->row.imaged_at = -1.0; /* The image serves as scratch memory. */
-    if (is_accepted(&self->sums, &self->recursion, self->row.image)) {
-        registers[NEXT_DUE] = count + (rows < ROWS_SELECTED_ONE_BY_ONE ? 1.0 : ceil(registers[GROWTH] * rows));
-        registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE);
-    }
+    return (self->inliers.m || !dwarfs(&self->sums, &self->row)) && is_undue(self, 1, w);
 }
 
 /* Learn the prepared row: into the sums, and into the weights if these follow rows. */
@@ -160,7 +124,7 @@ static void learn(SingleRows *self, int is_restored)
     const int follows = self->recursion.inverse && !is_restored && count < registers[VALID_UNTIL]
                         && (count == registers[PREDICTED_AT] || count + 1.0 - registers[PREDICTED_AT] <= self->patience)
                         && follow(&self->sums, &self->recursion, &self->row, self->most);
-    if (self->recursion.inverse && !follows)
+    if (!follows && registers[VALID_UNTIL] > 0.0)
         registers[VALID_UNTIL] = 0.0;
     add_row(&self->sums, &self->row);
     if (self->inliers.m)
@@ -181,6 +145,8 @@ static void learn_read(SingleRows *self)
         self->counts[self->column] += 1.0;
     if (self->constants && is_first(self))
         memcpy(self->constants, self->row.values, (size_t)self->sums.m * sizeof(real));
+    else if (self->constants)
+        note_changes(self);
     learn(self, is_restored);
 }
 
@@ -189,7 +155,8 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
 {
     if (n_args != 4)
         return PyErr_Format(PyExc_TypeError, "learn(x, y, w, t)");
-    double w = PyFloat_CheckExact(args[2]) ? PyFloat_AsDouble(args[2]) : 0.0;
+    const int is_number = PyFloat_CheckExact(args[2]) || PyLong_CheckExact(args[2]);
+    double w = is_number ? PyFloat_AsDouble(args[2]) : 0.0;
     if (!(w > 0.0) || !take_time(self, args[3], &w) || read_dict(self->features, args[0], self->row.values) < 0
         || !read_target(self, args[1]) || !is_plain(self, w))
         return not_known();
@@ -199,8 +166,8 @@ static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ss
 }
 
 /* Learn a sample, as `learn` does with all but the last two arguments, into the arrays of a new state, and put this
- * in the place of the state that the attributes of a model have: learn_new(x, y, w, t, attributes, state). No code comes
- * between, so that a row for which room is made is learnt or not. */
+ * in the place of the state that the attributes of a model have: learn_new(x, y, w, t, attributes, state). No code
+ * comes between, so that a row for which room is made is learnt or not. */
 static PyObject *SingleRows_learn_new(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
 {
     if (n_args < 2 || !PyDict_CheckExact(args[n_args - 2]))
@@ -231,18 +198,21 @@ static PyObject *SingleRows_learn_checked(SingleRows *self, PyObject *const *arg
 
 /* ---- Rows of arrays ---------------------------------------------------------------------------- */
 
-/* The arrays of k rows: X (k, m), targets (k, n) or columns of labels (k,), w (k,), scores (k, n), to write, and
- * times (k, 2), which may lack. */
-enum { X, TARGETS, W, SCORES, TIMES, N_ARRAYS };
+/* The arrays of k rows: X (k, m), targets (k, n) or columns of labels (k,), w (k,), scores (k, n), to write;
+ * variances (k, n), to write, or None; and times (k, 2), or None. */
+enum { X, TARGETS, W, SCORES, SPREADS, TIMES, N_ARRAYS };
 
 /* Take the first arrays of rows. Return k, or -1 with an exception. */
 static Py_ssize_t take_rows(const SingleRows *self, PyObject *arrays, Py_ssize_t count, void **found)
 {
     const Py_ssize_t n = self->sums.n, k = PyObject_Size(PyTuple_GetItem(arrays, X));
-    const Py_ssize_t sizes[] = {k * self->sums.m, self->counts ? k : k * n, k, k * n, 2 * k};
+    const Py_ssize_t sizes[] = {k * self->sums.m, self->counts ? k : k * n, k, k * n, k * n, 2 * k};
     for (Py_ssize_t i = 0; i < count; i++) {
         const char *formats = i == TARGETS && self->counts ? INTEGERS : REALS;
-        if (k < 0 || !(found[i] = memory_of(arrays, i, sizes[i], formats, i == SCORES ? TO_WRITE : TO_READ)))
+        const int flags = i == SCORES || i == SPREADS ? TO_WRITE : TO_READ;
+        const int may_lack = i >= SPREADS && PyTuple_GetItem(arrays, i) == Py_None;
+        found[i] = k < 0 || may_lack ? NULL : memory_of(arrays, i, sizes[i], formats, flags);
+        if (!found[i] && !may_lack)
             return -1;
     }
     return k;
@@ -272,21 +242,24 @@ static int load_time(SingleRows *self, void *const *rows, Py_ssize_t k, double *
     return pass_time(self, w);
 }
 
-/* Predict each row, then learn it, up to a row that Python code must learn: predict_learn(X, targets,
- * w, scores) or, with times, predict_learn(X, targets, w, scores, times). Return the number of rows. */
+/* Predict each row, then learn it, up to a row that Python code must learn: predict_learn(X, targets, w, scores,
+ * variances, times). Return the number of rows. */
 static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
 {
-    void *rows[N_ARRAYS] = {NULL};
-    const Py_ssize_t n_arrays = PyTuple_Size(arrays) > TIMES ? N_ARRAYS : TIMES;
-    const Py_ssize_t n = self->sums.n, n_rows = take_rows(self, arrays, n_arrays, rows);
+    void *rows[N_ARRAYS];
+    const Py_ssize_t n = self->sums.n, n_rows = take_rows(self, arrays, N_ARRAYS, rows);
+    const size_t size = (size_t)n * sizeof(real);
     Py_ssize_t k = 0;
     if (n_rows < 0)
         return NULL;
     for (; k < n_rows; k++) {
-        double w = ((double *)rows[W])[k];
-        if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w) || !score_row(self, NULL))
+        double w = ((double *)rows[W])[k], free;
+        if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w)
+            || !(rows[SPREADS] ? spread_row(self, NULL, 1.0, &free) : score_row(self, NULL)))
             break;
-        memcpy((real *)rows[SCORES] + k * n, self->row.scores, (size_t)n * sizeof(real));
+        memcpy((real *)rows[SCORES] + k * n, self->row.scores, size);
+        if (rows[SPREADS])
+            memcpy((real *)rows[SPREADS] + k * n, self->row.errors, size);
         move_clock(self, rows[TIMES] != NULL);
         learn_read(self);
     }
@@ -299,7 +272,7 @@ static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
     const sums_t *s = &self->sums;
     const double total = dot(k * s->m, rows[X], rows[X]);
     const double of_targets = self->counts ? 1.0 : dot(k * s->n, rows[TARGETS], rows[TARGETS]);
-    int can = can_learn(self, k, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->hands && !self->inliers.m
+    int can = can_learn(self, 1.0) && s->n_panels == 1 && !self->inliers.m
               && s->tally[1] >= MIN_ROWS_DWARFED && total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
         self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
@@ -310,21 +283,88 @@ static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
         prepare(s, &self->row, 1.0, 1.0);
         can = can && !(are_far && dwarfs(s, &self->row));
     }
-    return can;
+    return can && is_undue(self, k, 1.0);
 }
 
-/* Learn the rows of an array, which Python code has not checked, all or none: learn_many(X, targets). Return
- * whether that was possible. */
+/* What earlier weights decay to by k rows of arrays, each of weight 1; 0 if one of them cannot be learnt here, for all
+ * that is known before any is learnt, or if a choice of a ridge may be due before the last of them. */
+static double decay_by_rows(const SingleRows *self, void *const *rows, Py_ssize_t k)
+{
+    const double *tally = self->sums.tally, began = self->choice ? self->choice[BEGAN] : 0.0;
+    const int64_t *columns = self->counts ? rows[TARGETS] : NULL;
+    double hands[N_HANDS], weight = tally[1], squared = tally[2], left = 1.0;
+    SingleRows draft = *self; /* whose clock moves ahead */
+    if (self->hands)
+        draft.hands = memcpy(hands, self->hands, sizeof(hands));
+    for (Py_ssize_t i = 0; i < k; i++) {
+        const double count = tally[0] + (double)(i + 1) - began;
+        double w = 1.0;
+        if (!load_time(&draft, rows, i, &w) || (columns && (columns[i] < 0 || columns[i] >= self->sums.n)))
+            return 0.0;
+        left *= draft.decay;
+        weight = weight * draft.decay + w;
+        squared = squared * draft.decay * draft.decay + w * w;
+        if (self->hands && draft.passed > 0.0)
+            memcpy(hands + NOW, draft.time, sizeof(draft.time));
+        if (self->choice && i < k - 1
+            && ((2.0 * weight * weight <= count * squared && is_weight_beyond(self, weight))
+                || (self->hands && elapsed(hands + NOW, hands + UNTIL) >= 0.0)))
+            return 0.0;
+    }
+    return left;
+}
+
+/* Whether k rows of arrays, each of weight 1, can be learnt here one by one, where earlier weights decay: no choice of
+ * a ridge is due before the last of them, and none can dwarf what the rows before it leave of the sums. */
+static int are_plain_while_decaying(SingleRows *self, void *const *rows, Py_ssize_t k)
+{
+    const sums_t *s = &self->sums;
+    const double total = dot(k * s->m, rows[X], rows[X]), left = decay_by_rows(self, rows, k);
+    const double of_targets = self->counts ? 1.0 : dot(k * s->n, rows[TARGETS], rows[TARGETS]);
+    if (!can_learn(self, 1.0) || !(total <= MAX_SQUARES && of_targets <= MAX_SQUARES && left > EPS))
+        return 0;
+    for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
+        self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
+    prepare(s, &self->row, 1.0 / left, 1.0);
+    return (self->inliers.m || (s->tally[1] * left >= MIN_ROWS_DWARFED && !dwarfs(s, &self->row))) && is_chosen(self)
+           && (double)k <= self->registers[NEXT_DUE] - s->tally[0]
+           && decay_by_rows(self, rows, k) > 0.0; /* If a choice was made, by when the next is due. */
+}
+
+/* Learn these rows, if they can be learnt here; return whether they were. */
+static int learn_while_decaying(SingleRows *self, void *const *rows, Py_ssize_t k)
+{
+    if (!are_plain_while_decaying(self, rows, k))
+        return 0;
+    self->registers[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
+    self->registers[VALID_UNTIL] = 0.0;
+    for (Py_ssize_t i = 0; i < k; i++) {
+        double w = 1.0;
+        load_row(self, rows, i);
+        load_time(self, rows, i, &w);
+        prepare_row(self, w, self->decay);
+        move_clock(self, rows[TIMES] != NULL);
+        learn_read(self);
+    }
+    return 1;
+}
+
+/* Learn the rows of an array, which Python code has not checked, all or none: learn_many(X, targets) or, with times,
+ * learn_many(X, targets, times). Return whether that was possible. */
 static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
 {
     const ptrdiff_t m = self->sums.m, size = m + self->sums.n;
     sums_t others = self->sums; /* all but A'A, to which some rows are added at once */
     row_t row = self->row;
     real weights[ROWS_AT_ONCE] = {0};
-    void *rows[N_ARRAYS];
+    void *rows[N_ARRAYS] = {NULL};
     const Py_ssize_t k = take_rows(self, arrays, W, rows);
     if (k < 0)
         return NULL;
+    if (PyTuple_Size(arrays) > W && !(rows[TIMES] = memory_of(arrays, W, 2 * k, REALS, TO_READ)))
+        return NULL;
+    if (self->forgets)
+        return PyBool_FromLong(learn_while_decaying(self, rows, k));
     const int can = are_plain(self, rows, k);
     others.n_panels = 0;
     for (Py_ssize_t i = 0; can && i < k; i++) {

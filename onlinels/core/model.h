@@ -10,8 +10,11 @@
 /* ---- A model ----------------------------------------------------------------------------------- */
 
 /* Registers of a model, counts of rows for the most part: see constants.py. */
-enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, BEGAN, LEAST_ROWS, DOUBLES_AT, GROWTH, SCALED,
-       N_REGISTERS };
+enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, N_REGISTERS };
+
+/* Numbers of the choice of a ridge, and the units that a ridge may act on: see constants.py. */
+enum { RIDGE, BASE_RIDGE, IS_SCALED, IS_BASE_SCALED, DOUBLES_AT, UNTIL_TIME, IS_KNOWN, BEGAN, N_CHOICE };
+enum { CHOSEN_ELSEWHERE, RAW, STANDARD, RAW_OR_STANDARD };
 enum { NO_PRIORS, LEARNT_PRIORS, EQUAL_PRIORS, GIVEN_PRIORS, OTHER_PRIORS };
 #define DUE_TOLERANCE 1e-9
 #define LEAST_DUE_SHARE 0.25
@@ -48,7 +51,15 @@ typedef struct {
     real *numbers;         /* the memory of both rows */
     double *registers;
     double *counts;        /* (n): rows of every class; or NULL */
-    real *constants;       /* (m): the only value of every feature, NaN if it varies; or NULL */
+    real *choice;          /* (N_CHOICE + 3 m): the choice of a ridge, with its units, those of the last doubling, and
+                              the only values of features; or NULL */
+    real *constants;       /* (m): of the choice, the only value of every feature, NaN if it varies; NULL if all vary,
+                              or if none is known */
+    real *of_choice;       /* memory to choose in; NULL before the first choice */
+    double memory;         /* number of rows in which weights decay to 1/e; infinite without a factor */
+    double between;        /* time after a choice in which the next is due; infinite without a half-life */
+    int kinds;             /* CHOSEN_ELSEWHERE, or the units that the ridge may act on */
+    int keeps;             /* whether the ridge of the last doubling may be kept */
     double *hands;         /* (N_HANDS): the clock of a half-life; or NULL */
     double time[2];        /* of the row, in two parts, as that of the clock */
     double passed;         /* time from the clock to the row */
@@ -59,7 +70,6 @@ typedef struct {
     real *rule;            /* the map to discriminant scores, and scratch memory; or NULL */
     double ruled_at;       /* the number of rows of this map */
     double most, least_share, patience;
-    double tried_at;       /* number of rows when the inverse lacked digits; -inf if it did not */
     int kind;              /* of priors */
     Py_ssize_t column;     /* of the label of the row */
     Py_ssize_t n_told;     /* number of features that vary by rounding alone of which Python code has warned */
@@ -106,7 +116,8 @@ static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssiz
     if (!mean || !row_arrays || !take(kept, statistics, "tally", 3, REALS, &s->tally)
         || !take(kept, statistics, "prints", 2 * (m + n), HASHES, &s->prints)
         || !take(kept, statistics, "squares_of_targets", n, REALS, &target_squares)
-        || !take(kept, kept_attribute(kept, statistics, "rounding"), "squares", m + n, REALS, &s->rounding)
+        || !(s->rounding = memory_in(kept_attribute(kept, kept_attribute(kept, statistics, "rounding"), "squares"),
+                                     m + n, REALS, TO_READ))
         || !(panels = kept_in(kept, PyObject_CallNoArgs(row_arrays))))
         return 0;
     s->m = m;
@@ -183,6 +194,28 @@ static int take_priors(SingleRows *self, PyObject *kept, PyObject *priors)
            && take(kept, priors, "hidden", n + 1, REALS, &self->hidden);
 }
 
+/* Take the choice of a ridge and what decides on the next: (numbers, kinds, keeps, memory, between), or None. Return 0
+ * with an exception if it does not fit. */
+static int take_choice(SingleRows *self, PyObject *choice)
+{
+    const Py_ssize_t m = self->sums.m;
+    PyObject *numbers;
+    if (choice == Py_None)
+        return 1;
+    if (!PyTuple_Check(choice)
+        || !PyArg_ParseTuple(choice, "Oipdd", &numbers, &self->kinds, &self->keeps, &self->memory, &self->between)
+        || !(self->choice = memory_in(numbers, N_CHOICE + 3 * m, REALS, TO_WRITE))) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "the choice of a ridge is no tuple");
+        return 0;
+    }
+    self->ridge.units = self->choice + N_CHOICE;
+    real *constants = self->choice + N_CHOICE + 2 * m;
+    for (ptrdiff_t i = 0; self->choice[IS_KNOWN] != 0.0 && i < m; i++)
+        self->constants = constants[i] == constants[i] ? constants : self->constants;
+    return 1;
+}
+
 /* Take the arrays of statistics of all rows and of inliers, of a recursion, and other arrays. Return 0 with an
  * exception if they do not fit. */
 static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
@@ -196,39 +229,37 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
         return PyErr_NoMemory() != NULL;
     real *nowhere = values + size, *about = nowhere + size, *image = about + ROWS_AT_ONCE * size;
     self->row = (row_t){.values = values, .about = about, .image = image, .imaged = image + m, .imaged_at = -1.0,
-                        .scores = image + 2 * m, .errors = image + 2 * m + n};
+                        .scores = image + 2 * m, .errors = image + 2 * m + n, .own = 1.0};
     self->inlier = (row_t){.values = values, .about = image + 2 * size};
     self->ruled_at = -1.0;
-    self->tried_at = -HUGE_VAL;
     return take_sums(kept, given[0], m, n, nowhere, &self->sums)
            && (given[1] == Py_None || take_sums(kept, given[1], m, n, nowhere, &self->inliers))
            && (given[2] == Py_None || take_recursion(kept, given[2], m, n, &self->recursion))
            && (self->registers = memory_in(given[3], N_REGISTERS, REALS, TO_WRITE))
-           && take_argument(given[4], n, &self->counts) && take_argument(given[5], m, &self->constants)
-           && take_argument(given[6], m, &self->ridge.units)
-           && take_argument(given[7], N_HANDS, &self->hands)
-           && (given[8] == Py_None || take_priors(self, kept, given[8]));
+           && take_argument(given[4], n, &self->counts) && take_choice(self, given[5])
+           && take_argument(given[6], N_HANDS, &self->hands)
+           && (given[7] == Py_None || take_priors(self, kept, given[7]));
 }
 
 static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"features", "targets", "labels", "label_types", "whole", "inliers", "recursion",
-                            "registers", "counts", "constants", "units", "hands", "priors", "ridge", "scaling",
+                            "registers", "counts", "choice", "hands", "priors", "ridge", "scaling",
                             "decay", "most", "least_share", "patience", "mode", "learns", "forgets", "counts_dates",
                             "warns", NULL};
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
-    PyObject *a[9], *kept = PyList_New(0);
+    PyObject *a[8], *kept = PyList_New(0);
     if (self && kept
-        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOOOdiddddipppp", names, &self->features,
+        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOOdiddddipppp", names, &self->features,
                                        &self->targets, &PyTuple_Type, &self->labels, &PyFrozenSet_Type,
-                                       &self->label_types, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7, a + 8,
+                                       &self->label_types, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7,
                                        &self->ridge.ridge, &self->ridge.scaling, &self->decay, &self->most,
                                        &self->least_share, &self->patience, &self->mode, &self->learns,
                                        &self->forgets, &self->counts_dates, &self->warns)) {
         if (!is_reader((PyObject *)self->features)
             || !(self->targets == Py_None || PyDict_CheckExact(self->targets) || is_reader(self->targets)))
             PyErr_SetString(PyExc_TypeError, "features or targets are no reader");
-        else if (self->ridge.scaling == GIVEN && a[6] == Py_None)
+        else if (self->ridge.scaling == GIVEN && a[5] == Py_None)
             PyErr_SetString(PyExc_ValueError, "the units are not given");
         else if (!PyList_Append(kept, kwargs) && take_arrays(self, kept, a))
             self->args = PyList_AsTuple(kept);
@@ -248,6 +279,7 @@ static void SingleRows_dealloc(SingleRows *self)
     PyMem_Free(self->inliers.panels);
     PyMem_Free(self->inliers.squares);
     PyMem_Free(self->numbers);
+    PyMem_Free(self->of_choice);
     PyMem_Free(self->rule);
     PyMem_Free(self->solved);
     release((PyObject *)self);

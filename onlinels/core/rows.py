@@ -18,10 +18,12 @@ from onlinels.core.constants import (
     DUE_WEIGHT,
     EPS,
     FOLLOW,
+    IS_KNOWN,
     MAX_SQUARES,
     MIN_ROWS_DWARFED,
     MUCH_HEAVIER,
     MUCH_LARGER,
+    N_CHOICE,
     NEXT_DUE,
     PREDICTED_AT,
     ROWS_BETWEEN_ORIGINS,
@@ -119,8 +121,11 @@ class SumsOfRows:
 class SingleRows:
     """Single rows of a model in one state, read by other code: dicts are handed back to it.
 
-    The arguments are those of `SingleRows` in _core.c; readers and labels are not needed.
+    The arguments are those of `SingleRows` in _core.c; readers and labels are not needed. Other
+    code solves the sums.
     """
+
+    solves = False
 
     def __init__(
         self,
@@ -130,7 +135,7 @@ class SingleRows:
         recursion: Any,
         registers: Numbers,
         counts: Numbers | None,
-        constants: Numbers | None,
+        choice: tuple[Any, ...] | None,
         hands: Numbers | None,
         priors: Any,
         decay: float,
@@ -147,7 +152,12 @@ class SingleRows:
         self.learns = learns and self.sums.cross is not None and hands is None
         self.solved: Any = None
         self.solved_at = -1.0
-        self.registers, self.counts, self.constants = registers, counts, constants
+        self.registers, self.counts = registers, counts
+        numbers = np.zeros(N_CHOICE) if choice is None else choice[0]
+        self.began, constants = float(numbers[BEGAN]), numbers[N_CHOICE + 2 * self.sums.m :]
+        # If a feature begins to vary, other code learns a row.
+        is_known = numbers[IS_KNOWN] and (constants == constants).any()
+        self.constants = constants if is_known else None
         self.priors, self.decay, self.most, self.least_share = priors, decay, most, least_share
         self.patience, self.mode = patience, mode
 
@@ -155,7 +165,12 @@ class SingleRows:
         """Return NotImplemented."""
         return NotImplemented
 
-    label = scores = probabilities = spread = interval = learn = learn_new = hand_over
+    def choose(self) -> bool:
+        """Return whether no ridge is due: other code chooses one."""
+        return bool(self.sums.tally[0] < self.registers[NEXT_DUE])
+
+    label = scores = probabilities = calibrated = add_losses = hand_over
+    spread = variances = interval = learn = learn_new = hand_over
 
     def rule(self, *arrays: Numbers) -> bool:
         """Return False: other code finds the map to discriminant scores."""
@@ -216,11 +231,10 @@ class SingleRows:
         sums, inliers = self.sums, self.inliers
         count, weight, _ = sums.tally.tolist()
         is_first = not count and sums.is_centred
-        can = self.learns and 0.0 < w <= 1.0 and (weight > 0.0 or not count)
-        if (
-            not (can and sums.tally[0] < self.registers[NEXT_DUE])
-            or ddot(values, values) > MAX_SQUARES
-        ):
+        can = self.learns and 0.0 < w <= MAX_SQUARES and (weight > 0.0 or not count)
+        if not (can and count < self.registers[NEXT_DUE]):
+            return False
+        if max(w, 1.0) * ddot(values, values) > MAX_SQUARES:
             return False
         if self.constants is not None and not is_first:
             changes = (values[: sums.m] != self.constants) & (self.constants == self.constants)
@@ -240,7 +254,7 @@ class SingleRows:
             if follows and count < registers[VALID_UNTIL]:
                 calls += self.follow(about, self.sums.weight_of(w, decay), decay)
             calls = calls or [(registers.__setitem__, VALID_UNTIL, 0.0)]
-        began, due = float(registers[BEGAN]), float(registers[DUE_WEIGHT])
+        began, due = self.began, float(registers[DUE_WEIGHT])
         after = weight * decay + w, decay**2 * squared + w**2
         if is_weight_due(count + 1.0 - began, *after, due):
             calls.append((registers.__setitem__, NEXT_DUE, count + 1.0))

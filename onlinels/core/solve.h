@@ -206,12 +206,11 @@ typedef struct {
 
 typedef struct {
     double solved_at, factored_at; /* after these numbers of rows; -1 if not known */
-    double norm;                   /* |P| of the scaled system, at least */
+    double norm;                   /* of the inverse of the scaled system, at least; 0 if it is not large */
     double in_force;               /* the ridge c, decayed */
     ptrdiff_t n_active, n_narrow;  /* features that vary; that vary by rounding alone, as far as can be told */
     int is_whole;                  /* whether nothing of the sums is left out */
-    real *weights;                 /* (m, n): W, followed by */
-    real *probe;                   /* (m): about the direction of the smallest eigenvalue */
+    real *weights;                 /* (m, n): W */
     real *penalties;               /* (m): D */
     real *scale;                   /* (m): f */
     real *scratch;                 /* (m, COLUMNS_AT_ONCE) */
@@ -219,14 +218,13 @@ typedef struct {
 } solver_t;
 
 /* Number of `real` of a solver for m features and n targets. */
-static size_t size_of_solver(ptrdiff_t m, ptrdiff_t n) { return (size_t)(m * (m + n + 3 + COLUMNS_AT_ONCE)); }
+static size_t size_of_solver(ptrdiff_t m, ptrdiff_t n) { return (size_t)(m * (m + n + 2 + COLUMNS_AT_ONCE)); }
 
 /* Divide memory of this size among the arrays of a solver. */
 static void place_solver(ptrdiff_t m, ptrdiff_t n, real *memory, solver_t *v)
 {
     v->weights = memory;
-    v->probe = memory + m * n;
-    v->penalties = v->probe + m;
+    v->penalties = memory + m * n;
     v->scale = v->penalties + m;
     v->scratch = v->scale + m;
     v->factor = v->scratch + COLUMNS_AT_ONCE * m;
@@ -314,12 +312,30 @@ KERNEL void scale_gram(const sums_t *s, const real *RESTRICT f, real *RESTRICT a
         }
 }
 
+/* Estimate the norm of the inverse of U U', at most from below, by two steps of inverse iteration. They begin in the
+ * same direction for every system: a model and its copy must go on alike. */
+static double norm_of_inverse(ptrdiff_t m, const real *u, real *x)
+{
+    double norm = 0;
+    for (ptrdiff_t i = 0; i < m; i++) {
+        const double turn = (double)(i + 1) * GOLDEN_RATIO;
+        x[i] = (real)(turn - floor(turn) - 0.5);
+    }
+    for (int step = 0; step < 2; step++) {
+        const real length = (real)(1.0 / sqrt((double)dot(m, x, x)));
+        for (ptrdiff_t i = 0; i < m; i++)
+            x[i] *= length;
+        solve_factored(m, 1, u, x);
+        norm = sqrt((double)dot(m, x, x));
+    }
+    return norm;
+}
+
 /* Set D and f with a share of the ridge, and factor the system. Return whether the factor has its digits: otherwise
  * other code must tell which directions the rows have.
  *
  * The larger eigenvalues of a matrix of unit diagonal multiply to at most (m / (m - 1))^(m - 1) < e, so that the
- * smallest is at least its determinant / e. Where this is too little to tell, the norm of the inverse is estimated by
- * one step of inverse iteration, which goes on from one system to the next. */
+ * smallest is at least its determinant / e. The norm of the inverse is estimated where this is too little to tell. */
 static int factor_system(const sums_t *s, const ridge_t *c, double share, solver_t *v)
 {
     const ptrdiff_t m = s->m;
@@ -328,24 +344,11 @@ static int factor_system(const sums_t *s, const ridge_t *c, double share, solver
     scale_gram(s, v->scale, v->factor);
     const double least = v->in_force > 0.0 ? MIN_EIGENVALUE_SOLVED : MIN_EIGENVALUE_UNPENALISED * (double)m;
     const double determinant = factor_in_place(m, least, v->factor);
-    v->norm = 0.0;
     if (!(determinant >= 0.0))
         return 0;
-    if (!(determinant > 3.0 * least)) {
-        if (!(dot(m, v->probe, v->probe) > 0))
-            for (ptrdiff_t i = 0; i < m; i++) {
-                const double turn = (double)(i + 1) * GOLDEN_RATIO;
-                v->probe[i] = (real)(turn - floor(turn) - 0.5);
-            }
-        const double square = (double)dot(m, v->probe, v->probe);
-        solve_factored(m, 1, v->factor, v->probe);
-        v->norm = sqrt((double)dot(m, v->probe, v->probe) / square);
-        const real length = (real)(1.0 / (v->norm * sqrt(square)));
-        for (ptrdiff_t i = 0; i < m; i++)
-            v->probe[i] = v->norm < HUGE_VAL ? v->probe[i] * length : 0;
-        if (!(v->norm * least < 1.0))
-            return 0;
-    }
+    v->norm = determinant > 3.0 * least ? 0.0 : norm_of_inverse(m, v->factor, v->scratch);
+    if (!(v->norm * least < 1.0))
+        return 0;
     v->factored_at = s->tally[0];
     return 1;
 }
@@ -366,6 +369,9 @@ static void solve_targets(const sums_t *s, solver_t *v)
     v->solved_at = s->tally[0];
 }
 
+/* Whether a recursion can follow rows from the factor, as far as is known without the inverse. */
+static int may_begin(const solver_t *v) { return v->is_whole && v->norm * MIN_EIGENVALUE_UNREFINED <= 1.0; }
+
 /* Begin a recursion from the weights and the factor, with a share of the ridge: P, W and J. Return 0 if its weights
  * would lose digits with later rows, by the norm of P in the scaled system; then P has no meaning. */
 static int begin_recursion(const sums_t *s, const solver_t *v, double share, const recursion_t *r)
@@ -373,8 +379,6 @@ static int begin_recursion(const sums_t *s, const solver_t *v, double share, con
     const ptrdiff_t m = s->m;
     real *sums = v->scratch, *p = r->inverse;
     double norm = 0;
-    if (!v->is_whole || !(v->norm * MIN_EIGENVALUE_UNREFINED <= 1.0))
-        return 0;
     memset(sums, 0, (size_t)m * sizeof(real));
     memset(p, 0, (size_t)(m * m) * sizeof(real));
     invert_factor(m, v->factor, p);

@@ -322,13 +322,10 @@ static PyObject *StreamRows_label(StreamRows *self, PyObject *x)
 /* The probability of every class, by label. */
 static PyObject *StreamRows_probabilities(StreamRows *self, PyObject *x)
 {
-    Py_ssize_t best = 0;
     if (!self->n || !ask(self, x))
         return not_known();
-    for (Py_ssize_t i = 1; i < self->n_scales; i++)
-        if (self->losses[i] + self->penalties[i] < self->losses[best] + self->penalties[best])
-            best = i;
-    calibrate(self->n, self->mixture, self->scales[best], self->count, self->scores);
+    memcpy(self->scores, self->mixture, (size_t)self->n * sizeof(real));
+    calibrate(self->n, self->scores, self->count, self->n_scales, self->scales, self->losses, self->penalties);
     PyObject *found = PyDict_New();
     for (Py_ssize_t k = 0; found && k < self->n; k++) {
         PyObject *label = PyTuple_GetItem(self->labels, k), *probability = PyFloat_FromDouble(self->scores[k]);

@@ -52,7 +52,14 @@ from onlinels.rows.batch import (
     read_sample,
 )
 from onlinels.rows.labels import read_labels
-from onlinels.saving import is_small, locked_deepcopy, locked_state, savable, settings_hold
+from onlinels.saving import (
+    is_small,
+    locked_deepcopy,
+    locked_state,
+    savable,
+    settings_hold,
+    unpacked_state,
+)
 from onlinels.saving.description import SavedState, state_of
 
 
@@ -345,7 +352,7 @@ class HiddenLayer(FixedTransformer):
     # It has no annotation, which would make it a setting.
     _last = cast("tuple[Any, dict[Any, Any]] | None", None)
 
-    __deepcopy__, __getstate__ = locked_deepcopy, locked_state
+    __deepcopy__, __getstate__, __setstate__ = locked_deepcopy, locked_state, unpacked_state
 
     def _own_state(self) -> dict[str, Any]:
         """Return the attributes that are copied, pickled and saved."""

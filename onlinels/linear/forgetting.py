@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from math import ceil
+from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from onlinels.core.constants import (
     UNTIL,
 )
 from onlinels.rows.times import (
+    FACTORS,
     NANOSECONDS,
     Duration,
     ReadTimes,
@@ -119,7 +120,7 @@ class Clock:
         if half_life is not None:
             self.hands = np.full(N_HANDS, np.nan)
             self.hands[[TIMED, HALF_LIFE]] = timed, self._unit
-            parts = None if now is None else parts_of(now, self.counts_dates)
+            parts = (-np.inf, 0.0) if now is None else hands_of(now, self.counts_dates)
             if parts is not None:
                 self._beyond, self.hands[NOW : LOW + 1] = None, parts
 
@@ -150,10 +151,17 @@ class Clock:
     @property
     def now(self) -> Time | None:
         """Time of the latest row, exactly, of dates in nanoseconds since 1970; None before it."""
-        if self.hands is None or self.hands[NOW] != self.hands[NOW]:
-            return self._beyond
+        if self.hands is None:
+            return None
         high, low = self.hands[NOW : LOW + 1].tolist()
+        if not isfinite(high):
+            return self._beyond
         return int(high) + int(low) if self.counts_dates else exact(high)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether hands tell the time, or there is none so far."""
+        return self._beyond is None
 
     @property
     def timed(self) -> bool:
@@ -163,7 +171,7 @@ class Clock:
     def set_until(self, until: Time | None) -> None:
         """Let `onlinels.core` tell when the time comes at which a choice of the ridge is due."""
         if self.hands is not None:
-            parts = None if until is None else parts_of(until, self.counts_dates, above=True)
+            parts = None if until is None else hands_of(until, self.counts_dates, above=True)
             self.hands[UNTIL : UNTIL + 2] = parts or (np.inf, 0.0)
 
     @property
@@ -267,7 +275,7 @@ class Clock:
                 return None
             found[:, 0] = times
             return found
-        if times.dtype != np.float64 and {*map(type, times.tolist())} - {int}:
+        if times.dtype.kind not in "fi" and {*map(type, times.tolist())} - {int}:
             return None
         if not ((times % 1 == 0) & (abs(times) < MAX_TIME)).all():
             return None
@@ -275,6 +283,25 @@ class Clock:
         found[:, 1] = counts % LOW_PART
         found[:, 0] = counts - counts % LOW_PART
         return found
+
+    def parts_in(self, t: Any, n_rows: int) -> tuple[Floats] | None:
+        """Return the times in a plain array of numpy, (n_rows,), as `parts` does; None for others.
+
+        Missing times are no times that hands tell.
+        """
+        if type(t) is not np.ndarray or t.shape != (n_rows,):
+            return None
+        if not self.counts_dates:
+            found = self.parts(t) if t.dtype == np.float64 else None
+            return None if found is None else (found,)
+        factor: Any = FACTORS.get(t.dtype)
+        if factor is None:
+            return None
+        counts = t.astype(np.int64)
+        if not (abs(counts.astype(np.float64)) < MAX_TIME / factor).all():
+            return None
+        found = self.parts(counts * factor)
+        return None if found is None else (found,)
 
     def _warn_of_gap(self, ages: Floats) -> None:
         """Warn of rows so many half-lives after the latest one that these no longer count."""
@@ -399,7 +426,7 @@ LOW_PART = 2**32
 """Nanoseconds of dates that `LOW` tells: `NOW` tells multiples of them."""
 
 
-def parts_of(time: Time, dates: bool, above: bool = False) -> tuple[float, float] | None:
+def hands_of(time: Time, dates: bool, above: bool = False) -> tuple[float, float] | None:
     """Return the parts of a time as hands tell it; None if these cannot.
 
     Numbers have one part, a float. Differences of parts are exact, and so those of dates are
@@ -407,9 +434,9 @@ def parts_of(time: Time, dates: bool, above: bool = False) -> tuple[float, float
 
     Examples
     --------
-    >>> parts_of(2**60 + 1, dates=True), parts_of(0.5, dates=False)
+    >>> hands_of(2**60 + 1, dates=True), hands_of(0.5, dates=False)
     ((1.152921504606847e+18, 1.0), (0.5, 0.0))
-    >>> parts_of(Fraction(1, 3), dates=False), parts_of(Fraction(1, 3), True, above=True)
+    >>> hands_of(Fraction(1, 3), dates=False), hands_of(Fraction(1, 3), True, above=True)
     (None, (0.0, 1.0))
     """
     size: Any = abs(time)

@@ -32,7 +32,7 @@ def former_state(parts: dict[str, Any], outputs: Any) -> State:
         None if counts is None else np.asarray(counts, dtype=np.float64),
         subsets,
         clock,
-        penalty._replace(until_time=until),
+        penalty.changed(until_time=until),
         following,
     )
 

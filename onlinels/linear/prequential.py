@@ -14,7 +14,7 @@ from onlinels.linear.model import LinearModel, checked, read_rows, teach
 from onlinels.linear.ridge import changes_in, totals_after
 from onlinels.linear.scoring import discriminant
 from onlinels.linear.single import rows_of
-from onlinels.linear.state import chosen
+from onlinels.linear.state import State, chosen, recursion_beside
 from onlinels.numerics import enlarged, read_whole, shallow_copy
 from onlinels.rows.answers import labels_like, table_like
 from onlinels.rows.batch import Batch, names_of, warn_of_other_columns
@@ -107,10 +107,11 @@ def answered(
     start = 0
     while start < n_rows:
         own._state = chosen(own._state)
-        n_answered = 0
-        if not with_dist:  # Variances need the covariance after every row.
-            answer = _answer_rows if _are_few_features(own) else _answer_block
-            n_answered = answer(own, rows, start, scores)
+        # In blocks, there are no variances.
+        if with_dist or (IN_USE == "compiled" and are_by_row(own._state)):
+            n_answered = _answer_rows(own, rows, start, scores, variances)
+        else:
+            n_answered = _answer_block(own, rows, start, scores)
         if not n_answered:
             n_answered, sample = 1, sample_of(batch, start)
             found = own._row_scores(sample)
@@ -240,19 +241,23 @@ def _block_length(model: LinearModel, rows: Rows, start: int) -> int:
     return min(ends)
 
 
-def _are_few_features(model: LinearModel) -> bool:
-    """Return whether rows are better learnt one by one, by compiled code, than in blocks."""
-    recursion = model._state.following.recursion
-    is_plain = model._state.settings.priors is None and (
-        recursion is None or recursion.trust == 1.0
-    )
-    return IN_USE == "compiled" and is_plain and len(model._state.columns) < FEATURES_IN_BLOCKS
+def are_by_row(state: State) -> bool:
+    """Return whether compiled code answers and learns rows faster than products of blocks."""
+    recursion = state.following.recursion
+    is_lost = recursion is not None and recursion.trust < 1.0
+    return not is_lost and len(state.columns) < FEATURES_IN_BLOCKS
 
 
-def _answer_rows(model: LinearModel, rows: Rows, start: int, scores: Floats) -> int:
-    """Predict rows and learn them one by one; return their number, up to a row with an event."""
+def _answer_rows(
+    model: LinearModel, rows: Rows, start: int, scores: Floats, variances: Floats | None
+) -> int:
+    """Predict rows and learn them one by one, by compiled code, up to a row with an event.
+
+    Return their number. `scores` and, unless None, `variances` change in place.
+    """
     n_known = len(model._state.outputs)
-    if not model._state.statistics.weight or rows.shape[0] != len(model._state.columns):
+    is_known = rows.shape[0] == len(model._state.columns) and model._state.statistics.weight
+    if IN_USE != "compiled" or not is_known:
         return 0
     if model._state.following.rows is None:
         model._solved()  # This counts as a prediction, so that weights follow the rows.
@@ -260,18 +265,18 @@ def _answer_rows(model: LinearModel, rows: Rows, start: int, scores: Floats) -> 
     if single is None:
         return 0
     part = rows.some(slice(start, start + max(64, 4 * BLOCK_ENTRIES // rows.shape[0])))
+    times = None if part.times is None else model._state.clock.parts(part.times)
+    if times is None and part.times is not None:
+        return 0
     values = np.require(uncast(part.values), np.float64, ("C", "A"))
     targets = np.require(part.targets, requirements=("C", "A"))
-    found = np.empty((len(targets), n_known))
-    weights = np.full(len(targets), part.w)
-    arrays: tuple[Any, ...] = values, targets, weights, found
-    if part.times is not None:
-        times = model._state.clock.parts(part.times)
-        if times is None:
-            return 0
-        arrays = *arrays, times
-    n_answered: int = single.predict_learn(*arrays)
-    scores[start : start + n_answered, :n_known] = found[:n_answered]
+    found, weights = np.empty((len(targets), n_known)), np.full(len(targets), part.w)
+    spread = None if variances is None else np.empty(found.shape)
+    n_answered: int = single.predict_learn(values, targets, weights, found, spread, times)
+    answered = slice(start, start + n_answered)
+    scores[answered, :n_known] = found[:n_answered]
+    if variances is not None and spread is not None:
+        variances[answered, :n_known] = spread[:n_answered]
     return n_answered
 
 
@@ -414,4 +419,5 @@ def _current_recursion(model: LinearModel) -> Recursion | None:
     if following.asked(model._state.statistics) is None:
         following.ask_again(model.count)
         model._solved()
+    recursion_beside(model._state)
     return model._state.following.asked(model._state.statistics)

@@ -18,7 +18,7 @@ from onlinels.linear.model import LinearModel, linear_is_sound, read_asked, read
 from onlinels.linear.prequential import Answers, answered, put_in_place
 from onlinels.linear.ridge import Ridge, Scaling
 from onlinels.linear.settings import Settings
-from onlinels.linear.single import ONE_TARGET
+from onlinels.linear.single import ONE_TARGET, rows_of
 from onlinels.linear.solving import Spread, spread_of
 from onlinels.numerics import read_whole
 from onlinels.rows.answers import numbers_like, table_like
@@ -61,10 +61,9 @@ def gaussian(mean: float, variance: float) -> Any:
     (1.0, 2.0)
     """
     # Imported here, because it takes as long as all of this package.
-    from river import proba
+    from onlinels.linear.normal import normal
 
-    of_state: Any = proba.Gaussian
-    return of_state._from_state(n=1, m=mean, var=variance, ddof=0)
+    return normal(mean, variance)
 
 
 def check_level(level: Any) -> float:
@@ -110,7 +109,7 @@ class RealValuedModel(LinearModel):
 
     def _spread_one(self, x: Any) -> tuple[list[float], list[float], float]:
         """Return the means and variances of new targets for a sample, and degrees of freedom."""
-        rows = self._state.following.rows
+        rows = self._state.following.rows or rows_of(self._state)
         known: Any = NotImplemented if rows is None else rows.spread(x)
         if known is not NotImplemented:
             means, variances, free = known
@@ -337,7 +336,8 @@ class RealValuedModel(LinearModel):
             # Measured: a full check takes as long as the interval.
             if type(level) is not float or not 0.0 < level < 1.0:
                 level = check_level(level)
-            rows, terms = self._state.following.rows, quantile_terms(level)
+            rows = self._state.following.rows or rows_of(self._state)
+            terms = quantile_terms(level)
             known = NotImplemented if rows is None else rows.interval(x, *terms)
             if known is not NotImplemented:
                 return self._one(known)

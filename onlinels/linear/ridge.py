@@ -25,7 +25,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -42,27 +42,43 @@ from onlinels.checks import (
     ignoring,
 )
 from onlinels.core.constants import (
+    BASE_RIDGE,
+    BEGAN,
+    CHOSEN_ELSEWHERE,
     CONSTANT_TOLERANCE,
+    DOUBLES_AT,
     DUE_TOLERANCE,
+    FEATURES_AT_DOUBLINGS,
+    IS_BASE_SCALED,
+    IS_KNOWN,
+    IS_SCALED,
     LEAST_DUE_SHARE,
+    LEAST_GROWTH,
     MAX_FEATURES_SELECTED,
     MAX_MEAN_WEIGHT,
     MAX_TIE,
     MAX_UNITS_GROWTH,
     MAX_UNITS_RATIO,
+    MEMORIES_BETWEEN_SELECTIONS,
     MIN_FEATURES_TO_KEEP_UNITS,
     MIN_PAPER_RIDGE,
     MIN_RIDGE_IF_DEPENDENT,
     MIN_ROWS_PER_FEATURE,
+    MIN_SELECTION_ROWS,
+    N_CHOICE,
+    RAW,
+    RAW_OR_STANDARD,
+    RIDGE,
     ROWS_SELECTED_ONE_BY_ONE,
+    STANDARD,
+    UNTIL_TIME,
 )
 from onlinels.core.reference import equal_rows, is_accepted
-from onlinels.linear.following import Following, recursion_at
+from onlinels.linear.following import recursion_at
 from onlinels.linear.forgetting import Clock
-from onlinels.numerics import is_array
 from onlinels.rows.times import Time, elapsed, is_time, rational
 from onlinels.saving import savable, settings_hold
-from onlinels.sums.axes import AXES, Room, has_axes
+from onlinels.sums.axes import Places, Room, gathered
 from onlinels.sums.folds import select_ridge_from_folds
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
@@ -196,20 +212,9 @@ def is_selected(ridge: Any) -> bool:
 
 # ---- 2. When: checkpoints ------------------------------------------------------------------------
 
-MIN_SELECTION_ROWS = 2
-"""Total weight of rows from which a ridge is selected; below it, the paper's ridge is in force."""
-
-LEAST_GROWTH, LEAST_GROWTH_OF_FOLDS, FEATURES_AT_DOUBLINGS = 1 / 16, 1 / 4, 8192
-"""After 16 rows, a checkpoint comes whenever the number of rows has grown by a sixteenth.
-
-From folds, where a choice costs ten times as much, the growth is a quarter. A choice costs the cube
-of the number of features, and learning only the square, so the growth is larger with many features:
-an eighth with 512 features, a quarter with 2,048, and twofold from 8,192 on. Squared errors
-relative to those of a ridge selected just then: demos/benchmarks/bad_order.py.
-"""
-
-MEMORIES_BETWEEN_SELECTIONS = 4
-"""Number of memories (rows or time in which weights decay to 1/e) after which a ridge is due."""
+LEAST_GROWTH_OF_FOLDS = 1 / 4
+"""Growth of the number of rows between checkpoints with folds, where a choice costs ten times as
+much."""
 
 
 def time_between_selections(clock: Clock) -> float:
@@ -312,27 +317,35 @@ def is_doubling(count: int, doubles_at: int) -> bool:
     return not 0.25 * doubles_at <= count < doubles_at
 
 
-def set_checkpoints(following: Following, penalty: Penalty, n_folds: int, clock: Clock) -> None:
-    """Let `onlinels.core` pass checkpoints while the ridge is kept, and tell when one is due."""
-    clock.set_until(penalty.until_time)
-    n_varying, is_base = penalty.n_varying, penalty.ridge is not None and penalty.is_base
-    are_many = n_varying > MAX_FEATURES_SELECTED
-    least = max(MIN_ROWS_PER_FEATURE * n_varying * are_many, 0.25 * penalty.doubles_at)
-    keeps = is_base and depends_on_doublings(n_folds, clock)
-    growth = growth_between(n_varying) if keeps else 0.0
-    scaled = 0.0 if penalty.units is None or penalty.ridge is None else penalty.ridge
-    following.watch(penalty.began, least, penalty.doubles_at, growth, scaled)
+def core_choice(state: State, kinds: int) -> tuple[Any, ...] | None:
+    """Return the choice of a ridge, and what decides on the next, as `onlinels.core` takes them.
+
+    `kinds` are those of the units that the ridge may act on.
+    """
+    numbers, products, clock = state.penalty.numbers, state.subsets.whole.products, state.clock
+    n_features, n_folds = products.shape[0], state.subsets.n_folds
+    if len(numbers) != N_CHOICE + 3 * n_features:
+        return None
+    is_large = n_features > MAX_FEATURES_SELECTED or n_folds > 1
+    if is_large or not products.allows_recursion:
+        kinds = CHOSEN_ELSEWHERE
+    if not clock.forgets:
+        return numbers, kinds, n_folds == 1, np.inf, np.inf
+    return numbers, kinds, False, clock.memory, time_between_selections(clock)
+
+
+KINDS_OF_UNITS = {None: RAW, "standard": STANDARD, "auto": RAW_OR_STANDARD}
+"""The units that a ridge may act on, by the setting `scaling`."""
 
 
 # ---- 3. What of: the statistics ------------------------------------------------------------------
 
 
-@savable(lambda made: made.until_time is None or is_time(made.until_time))
-@has_axes(units=("features",), base_units=("features",), constants=("features",))
-class Penalty(NamedTuple):
+@savable()
+class Penalty:
     """The ridge that was selected last, the units that it acts on, and the choice that may be kept.
 
-    Attributes
+    Parameters
     ----------
     ridge : float or None
         The selected ridge; None if the statistics were too few to select one, or if the setting is
@@ -346,39 +359,128 @@ class Penalty(NamedTuple):
     doubles_at : int
         Number of equally weighted rows from which they are selected again, whatever they are, and
         below a quarter of which.
-    until_time : int, float, Fraction or None
+    until_time : float or None
         Time of the stream at which a choice is due, as `Clock.now`.
     constants : ndarray (n_features,), or None
         The only value of every feature so far, NaN if it had several; None if not known.
     began : int
         Number of rows before any feature varied, minus one. These rows carry no information about
         the ridge, and the counts of rows begin after them.
+
+    Attributes
+    ----------
+    numbers : ndarray (N_CHOICE + 3 * n_features,)
+        All of these, where `onlinels.core` writes its choices: single numbers (see
+        `onlinels.core.constants`), then `units`, `base_units` and `constants`, which are 0 if they
+        are None. The properties return copies.
+
+    Notes
+    -----
+    A penalty belongs to one model. Python code makes a new one with every change.
     """
 
-    ridge: float | None = None
-    units: Floats | None = None
-    base_ridge: float | None = None
-    base_units: Floats | None = None
-    doubles_at: int = 0
-    until_time: Time | None = None
-    constants: Floats | None = None
-    began: int = 0
+    numbers: Floats
+
+    def __new__(
+        cls,
+        ridge: float | None = None,
+        units: Floats | None = None,
+        base_ridge: float | None = None,
+        base_units: Floats | None = None,
+        doubles_at: int = 0,
+        until_time: Time | None = None,
+        constants: Floats | None = None,
+        began: int = 0,
+    ) -> Self:
+        """Make a penalty, with its arguments as pickles of format 3 hold them."""
+        arrays = units, base_units, constants
+        n_features = max([0, *(len(each) for each in arrays if each is not None)])
+        if not (until_time is None or is_time(until_time)):
+            raise ValueError(f"a ridge is due at {until_time!r}")
+        head: list[Any] = [ridge, base_ridge, units is not None, base_units is not None, doubles_at]
+        head += [until_time, constants is not None, began]
+        new = super().__new__(cls)
+        new.numbers = np.zeros(N_CHOICE + 3 * n_features)
+        new.numbers[:N_CHOICE] = [np.nan if each is None else each for each in head]
+        for row, each in zip(new._arrays, arrays, strict=True):
+            if each is not None:
+                row[:] = each
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in PENALTY_NAMES}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.numbers = Penalty(**state).numbers
+
+    @property
+    def _arrays(self) -> Floats:
+        arrays: Floats = self.numbers[N_CHOICE:].reshape(3, -1)
+        return arrays
+
+    def _number(self, place: int) -> float | None:
+        number = float(self.numbers[place])
+        return None if np.isnan(number) else number
+
+    def _array(self, row: int, place: int) -> Floats | None:
+        return self._arrays[row].copy() if self.numbers[place] else None
+
+    @property
+    def ridge(self) -> float | None:
+        """The selected ridge, or None."""
+        return self._number(RIDGE)
+
+    @property
+    def units(self) -> Floats | None:
+        """Units of the features, (n_features,), or None."""
+        return self._array(0, IS_SCALED)
+
+    @property
+    def base_ridge(self) -> float | None:
+        """The ridge selected at the last doubling, or None."""
+        return self._number(BASE_RIDGE)
+
+    @property
+    def base_units(self) -> Floats | None:
+        """Units at the last doubling, (n_features,), or None."""
+        return self._array(1, IS_BASE_SCALED)
+
+    @property
+    def doubles_at(self) -> int:
+        """Number of rows at which both are selected again."""
+        return int(self.numbers[DOUBLES_AT])
+
+    @property
+    def until_time(self) -> float | None:
+        """Time at which a choice is due, or None."""
+        return self._number(UNTIL_TIME)
+
+    @property
+    def constants(self) -> Floats | None:
+        """The only values of features, (n_features,), NaN for several; None if not known."""
+        return self._array(2, IS_KNOWN)
+
+    @property
+    def began(self) -> int:
+        """Number of rows before any feature varied, minus one."""
+        return int(self.numbers[BEGAN])
 
     @property
     def is_base(self) -> bool:
         """Whether the last choice is that of the last doubling."""
-        return self.is_same(self._replace(ridge=self.base_ridge, units=self.base_units))
+        return self.is_same(self.changed(ridge=self.base_ridge, units=self.base_units))
 
     def is_same(self, other: Penalty) -> bool:
         """Return whether another penalty has the same ridge, on the same units."""
-        if self.units is None or other.units is None:
-            return self.ridge == other.ridge and self.units is other.units
-        return self.ridge == other.ridge and np.array_equal(self.units, other.units)
+        mine, theirs = self.units, other.units
+        if mine is None or theirs is None:
+            return self.ridge == other.ridge and mine is theirs
+        return self.ridge == other.ridge and np.array_equal(mine, theirs)
 
     @property
     def n_varying(self) -> int:
         """Number of features that had several values."""
-        return 0 if self.constants is None else int(np.count_nonzero(np.isnan(self.constants)))
+        return int(np.count_nonzero(np.isnan(self._arrays[2]))) if self.numbers[IS_KNOWN] else 0
 
     def is_time_due(self, clock: Clock) -> bool:
         """Return whether a choice is due at the time of a clock."""
@@ -386,20 +488,59 @@ class Penalty(NamedTuple):
             return False
         return elapsed(clock.now, self.until_time) >= 0.0
 
+    def changed(self, **parameters: Any) -> Penalty:
+        """Return a penalty with other parameters."""
+        return Penalty(**self.__getstate__() | parameters)
+
+    def copied(self) -> Penalty:
+        """Return an independent copy."""
+        return self.changed()
+
     def with_units(self, features: Integers, units: Floats) -> Penalty:
         """Return the penalty with units of features that begin to vary."""
-        new: dict[str, Any] = {n: each.copy() for n, each in self._arrays() if n != "constants"}
-        for each in new.values():
-            each[features] = units
-        return self._replace(**new)
+        new = self.copied()
+        for row, place in enumerate((IS_SCALED, IS_BASE_SCALED)):
+            if new.numbers[place]:
+                new._arrays[row, features] = units
+        return new
+
+    def reindexed(self, places: Places) -> Penalty:
+        """Return the penalty of other features; new ones were 0 so far."""
+        new = self.copied()
+        if new.has_arrays:
+            rows = [gathered(each, places.features) for each in new._arrays]
+            new.numbers = np.concatenate((new.numbers[:N_CHOICE], *rows))
+        return new
+
+    def with_room(self, room: Room) -> Penalty:
+        """Return the penalty with room for more features, which were 0 so far."""
+        old, size, new = self.numbers, N_CHOICE, object.__new__(Penalty)
+        if old[IS_KNOWN] or old[IS_SCALED] or old[IS_BASE_SCALED]:
+            size += 3 * room.new[0]
+        new.numbers = np.zeros(size)
+        new.numbers[:N_CHOICE] = old[:N_CHOICE]
+        if size > N_CHOICE and len(old) > N_CHOICE:
+            new._arrays[:, : room.old[0]] = self._arrays
+        return new
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether there are units or only values of features."""
+        return bool(self.numbers[[IS_SCALED, IS_BASE_SCALED, IS_KNOWN]].any())
 
     def fits(self, n_features: int) -> bool:
-        """Return whether the arrays have `n_features` entries."""
-        return all(is_array(each, n_features) for _, each in self._arrays())
+        """Return whether the arrays have `n_features` entries, and the numbers are numbers."""
+        numbers, size = self.numbers, self._arrays.shape[1]
+        counts = numbers[[DOUBLES_AT, BEGAN]]
+        is_sound = np.isfinite(counts).all() and not np.isinf(numbers[:N_CHOICE]).any()
+        return bool(is_sound and (size == n_features or not (size or self.has_arrays)))
 
-    def _arrays(self) -> list[tuple[str, Floats]]:
-        arrays = ((name, getattr(self, name)) for name in AXES[Penalty])
-        return [(name, each) for name, each in arrays if each is not None]
+
+PENALTY_NAMES = (
+    *("ridge", "units", "base_ridge", "base_units"),
+    *("doubles_at", "until_time", "constants", "began"),
+)
+"""What a penalty is made of, in files too."""
 
 
 def first_penalty() -> tuple[Penalty, float]:
@@ -432,8 +573,8 @@ def choose_penalty(
     """
     check_folds(ridge, subsets)
     statistics = subsets.whole
-    constants = only_values(statistics) if penalty.constants is None else penalty.constants
-    penalty = penalty._replace(constants=constants)
+    if penalty.constants is None:
+        penalty = penalty.changed(constants=only_values(statistics))
     n_varying = penalty.n_varying
     began = penalty.began if n_varying else max(0, statistics.count - 1)
     count = statistics.count - began
@@ -453,13 +594,13 @@ def choose_penalty(
         number, units = select_ridge_and_units(subsets, tried, clock.forgets)
     if doubles:
         at = next_doubling(equal)
-        penalty = penalty._replace(base_ridge=number, base_units=units, doubles_at=at)
+        penalty = penalty.changed(base_ridge=number, base_units=units, doubles_at=at)
     rows = next_checkpoint(count, n_varying, clock.memory, subsets.n_folds)
     until = None
     if clock.now is not None:
-        until = rational(clock.now) + Fraction(time_between_selections(clock))
+        until = float(rational(clock.now) + Fraction(time_between_selections(clock)))
     until_weight = due_weight(statistics.weight, n_varying, subsets.n_folds)
-    penalty = penalty._replace(ridge=number, units=units, until_time=until, began=began)
+    penalty = penalty.changed(ridge=number, units=units, until_time=until, began=began)
     return penalty, float(min(began + rows, MAX_COUNT)), until_weight
 
 
@@ -510,8 +651,10 @@ def is_kept(
     ridge, shape = float(penalty.base_ridge or 0.0), statistics.shape
     freedom = statistics.weight - statistics.is_centred
     squares = float(statistics.target_squares.sum())
-    if running is not None and running.trust == 1.0 and penalty.is_base:
-        return is_accepted(running.arrays, freedom, squares)
+    if running is not None and not (running.trust == 1.0 and penalty.is_base):
+        running = None
+    if running is not None and is_accepted(running.arrays, freedom, squares):
+        return True
     if not min(shape):
         return False
     if shape[0] <= MAX_FEATURES_SELECTED:
@@ -520,6 +663,8 @@ def is_kept(
         if known is not None:
             return bool(known)
         return accepts_ridge(in_units(varying_only(sums, diagonal), units), ridge)
+    if running is not None:
+        return False
     penalties, diagonal = penalties_of(ridge, units, statistics)
     weights = np.asfortranarray(statistics.solve(penalties, diagonal))
     found = recursion_at(statistics, weights, ridge, penalties)
@@ -784,8 +929,8 @@ def penalty_after(
     constants = np.where(firsts < n_rows, np.nan, only)
     began = began_at(penalty.began, statistics.count, firsts, n_rows)
     if len(only) > known[0]:
-        penalty = Room(known, (len(only), known[1])).of(penalty)
-    penalty = penalty._replace(constants=constants, began=began)
+        penalty = penalty.with_room(Room(known, (len(only), known[1])))
+    penalty = penalty.changed(constants=constants, began=began)
     begins = np.flatnonzero((firsts >= 0) & (firsts < n_rows))
     if penalty.units is None or not begins.size:
         return penalty, begins[:0], np.zeros(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,17 +20,20 @@ from onlinels.core.constants import (
     GIVEN,
     GIVEN_PRIORS,
     HAND_BACK,
+    IS_SCALED,
     LEARNT_PRIORS,
     MAX_FEATURES_SOLVED,
     MAX_ROUNDING,
     OTHER_PRIORS,
+    RIDGE,
     SOLVE,
 )
 from onlinels.core.reference import is_one_of
 from onlinels.core.rows import SingleRows as InNumpy
 from onlinels.linear.following import MIN_SHARE, Following, patience_of
-from onlinels.linear.ridge import is_selected, set_checkpoints
+from onlinels.linear.ridge import KINDS_OF_UNITS, core_choice, is_selected
 from onlinels.linear.scoring import normalized, unseen_classes
+from onlinels.linear.settings import Settings
 from onlinels.numerics import Calls
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
 from onlinels.rows.labels import Classes, Label
@@ -73,77 +77,121 @@ class CorePriors(NamedTuple):
     hidden: Floats
 
 
+class Known(NamedTuple):
+    """What follows from the settings of a model alone, as `onlinels.core` takes it.
+
+    Attributes
+    ----------
+    ridge : float
+        The ridge before one is selected, -1.0 for the paper's.
+    is_selected, follows, is_standard, forgets : bool
+        Whether a ridge is selected at checkpoints; whether a recursion can follow rows; whether the
+        ridge acts on the deviations of features as they are now; whether weights decay.
+    least_share : float
+        Share of the ridge below which it is restored; 0.0 if it does not decay.
+    kinds : int
+        The units that a selected ridge may act on.
+    """
+
+    ridge: float
+    is_selected: bool
+    follows: bool
+    is_standard: bool
+    forgets: bool
+    least_share: float
+    kinds: int
+
+
+@lru_cache(maxsize=64)
+def known_of(
+    ridge: Any, accumulator: Any, forgetting_factor: Any, half_life: Any, scaling: Any
+) -> Known:
+    """Return what follows from settings: a stream of texts asks for it with nearly every row."""
+    settings = Settings(ridge, accumulator, True, forgetting_factor, half_life, None, scaling)
+    forgets, own = forgetting_factor != 1.0 or half_life is not None, settings.own_scaling
+    return Known(
+        ridge=float(ridge) if isinstance(ridge, numbers.Real) else -1.0,
+        is_selected=is_selected(ridge),
+        follows=settings.follows_rows,
+        is_standard=own == "standard",
+        forgets=forgets,
+        least_share=MIN_SHARE if settings.is_recursive and forgets else 0.0,
+        kinds=KINDS_OF_UNITS[own],
+    )
+
+
 def rows_of(state: State) -> Any:
     """Return what reads, predicts and learns single rows in the arrays of a state, or None.
 
     `onlinels.core` takes these arrays from statistics and recursion by the names of attributes.
     """
-    following, statistics, solution = state.following, state.statistics, state.following.solution
-    shape = statistics.shape
-    if following.rows is not None or not min(shape):
+    following, statistics, clock = state.following, state.subsets.whole, state.clock
+    if following.rows is not None:
         return following.rows
-    constants = None
-    state.clock.set_until(None)
-    if is_selected(state.settings.ridge):
-        set_checkpoints(following, state.penalty, state.subsets.n_folds, state.clock)
-        known = state.penalty.constants
-        if known is not None and state.penalty.n_varying < len(known):
-            constants = known  # If a feature begins to vary, other code learns a row.
-    clock, (ridge, scaling), mode = state.clock, ridge_of(state), mode_of(state)
-    if mode == FOLLOW and is_solved_in_core(state):
-        following.room_for(*shape, statistics.count, ridge)
+    n_features, n_targets = statistics.products.shape
+    if not (n_features and n_targets):
+        return None
+    ridge, accumulator, _, *decays, _, scaling = state.settings
+    known, choice = known_of(ridge, accumulator, *decays, scaling), state.penalty.numbers
+    chosen, count = float(choice[RIDGE]), statistics.count
+    ridge = known.ridge if chosen != chosen else chosen
+    kind = GIVEN if choice[IS_SCALED] else AS_THEY_ARE
+    mode = FOLLOW if known.follows else SOLVE
+    if not is_solved_in_core(state):
+        recursion = following.recursion
+        mode = HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
+    elif known.follows:
+        following.room_for(n_features, n_targets, count, ridge if ridge > 0.0 else 1.0)
+    if clock.hands is not None:
+        clock.set_until(state.penalty.until_time)
     targets, labels = _targets_of(state)
-    priors, unseen = _priors_of(state, targets)
+    priors, unseen = (None, ()) if state.settings.priors is None else _priors_of(state, targets)
+    solution = following.solution
     rows: Any = SingleRows(
-        features=reader_of(state.columns.places, shape[0]),
+        features=state.columns.reader,
         targets=targets,
-        labels=(*labels, *unseen),
+        labels=(*labels, *unseen) if unseen else labels,
         label_types=LABEL_TYPES,
         whole=statistics,
         inliers=state.subsets.inliers,
         recursion=following.recursion,
         registers=following.registers,
         counts=state.counts,
-        constants=constants,
-        units=state.penalty.units,
+        choice=core_choice(state, known.kinds) if known.is_selected else None,
         hands=clock.hands,
         priors=priors,
         ridge=ridge,
-        scaling=scaling,
+        scaling=DEVIATIONS if known.is_standard else kind,
         decay=clock.forgetting_factor,
         most=MAX_RUNNING_LEVERAGE,
-        least_share=MIN_SHARE if state.settings.is_recursive and clock.forgets else 0.0,
-        patience=patience_of(shape[0]),
+        least_share=known.least_share,
+        patience=patience_of(n_features),
         mode=mode,
         learns=learns_rows(state),
-        forgets=clock.forgets,
+        forgets=known.forgets,
         counts_dates=clock.counts_dates,
-        warns=bool(is_selected(state.settings.ridge) and statistics.rounding.squares.any()),
+        warns=known.is_selected and np.count_nonzero(statistics.rounding.squares) > 0,
     )
-    if solution is not None and solution.n_rows == state.count:
+    if solution is not None and solution.n_rows == count:
         rows.hold(solution.output_weights)
     return following.hold(rows)
 
 
 def learns_rows(state: State) -> bool:
     """Return whether the core learns rows of a state, as long as these are plain."""
-    return not (state.subsets.folds or (state.clock.forgets and state.statistics.rounding.weight))
+    clock, subsets = state.clock, state.subsets
+    decays_errors = subsets.whole.rounding.weight and clock.forgets
+    return not (decays_errors or subsets.folds) and clock.is_told
+
+
 def is_solved_in_core(state: State) -> bool:
     """Return whether `onlinels.core` solves the sums of a state, unless it meets few digits."""
     return (
-        not issubclass(SingleRows, InNumpy)
+        getattr(SingleRows, "solves", True)
         and state.statistics.n_features <= MAX_FEATURES_SOLVED
-        and bool(state.statistics.products.row_arrays())
+        and bool(state.statistics.products.allows_recursion)
         and not state.subsets.folds
     )
-
-
-def mode_of(state: State) -> int:
-    """Return how `onlinels.core` answers questions about a state."""
-    if is_solved_in_core(state):
-        return FOLLOW if follows_rows(state) else SOLVE
-    recursion = state.following.recursion
-    return HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
 
 
 def follows_rows(state: State) -> bool:
@@ -153,15 +201,6 @@ def follows_rows(state: State) -> bool:
     """
     is_paper = state.penalty.ridge is None and not isinstance(state.settings.ridge, numbers.Real)
     return state.settings.follows_rows and not is_paper
-
-
-def ridge_of(state: State) -> tuple[float, int]:
-    """Return the ridge c of a state, -1.0 for the paper's, and what it acts on."""
-    ridge, scaling = state.penalty.ridge, AS_THEY_ARE if state.penalty.units is None else GIVEN
-    if ridge is None:
-        is_number = isinstance(state.settings.ridge, numbers.Real)
-        ridge = float(state.settings.ridge) if is_number else -1.0
-    return ridge, DEVIATIONS if state.settings.own_scaling == "standard" else scaling
 
 
 def learn_in_place(state: State, rows: Rows) -> bool:
@@ -206,7 +245,7 @@ def _targets_of(state: State) -> tuple[Any, Any]:
     outputs = state.outputs
     if isinstance(outputs, Classes):
         # If the names may be compared by Python code, no row is known.
-        are_plain = all(is_one_of(LABEL_TYPES, name) for name in outputs.index)
+        are_plain = outputs.are_plain or all(is_one_of(LABEL_TYPES, k) for k in outputs.index)
         return outputs.index if are_plain else {}, outputs.labels
     if isinstance(outputs, str):
         return None, ()

@@ -65,7 +65,7 @@ from onlinels.numerics import read_whole, restore, shallow_copy, zero_added
 from onlinels.rows.batch import Name, as_numpy, matched_by_position
 from onlinels.rows.labels import Label, read_label, read_labels
 from onlinels.rows.times import exact
-from onlinels.saving import is_small, savable, settings_hold
+from onlinels.saving import attributes_of, is_small, savable, settings_hold
 
 FEW_IMAGES_PER_UNIT = 3
 """Number of images per hidden unit from which `few_images_ridge` is no longer in force.
@@ -279,8 +279,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         parts = {part: kind(**settings[part]) for part, kind in KINDS.items()}
         return cls(**parts, **settings["network"])
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        restore(self, in_stages(state))
+    def __setstate__(self, state: Any) -> None:
+        restore(self, in_stages(attributes_of(state)))
 
     def _own_state(self) -> dict[str, Any]:
         """Return the attributes that are copied, pickled and saved."""

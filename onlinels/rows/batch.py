@@ -8,10 +8,11 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property, lru_cache, wraps
 from inspect import signature
 from itertools import compress, count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ from onlinels.checks import (
 )
 from onlinels.core import Reader
 from onlinels.numerics import is_count, restore, shallow_copy
-from onlinels.saving import is_plain, savable
+from onlinels.saving import Short, is_plain, savable
 
 if TYPE_CHECKING:
     from onlinels.rows.frames import nw
@@ -51,6 +52,10 @@ Name = Hashable
 
 OUTPUT_NAME = "h"
 """Name of the outputs of transformers: "h0", "h1", … for numbers, "h" for an array."""
+
+
+OF_OUTPUT = re.compile(OUTPUT_NAME + r"\d")
+"""What is found in texts with a name of an output among them."""
 
 
 # Names of features
@@ -143,10 +148,10 @@ def sorted_names(names: Iterable[Name]) -> list[Name]:
     >>> sorted_names(["b", "h10", "h9", "a"])
     ['h9', 'h10', 'a', 'b']
     """
-    names = list(names)
-    if set(map(type, names)) == {str} and OUTPUT_NAME not in "".join(names):  # type: ignore[arg-type]
-        return sorted(names, key=repr)  # As below, where no name is that of an output.
-    return sorted(names, key=_sorting_key)
+    found: list[Any] = list(names)
+    if set(map(type, found)) == {str} and not OF_OUTPUT.search("\0".join(found)):
+        return sorted(found, key=repr)  # As below, in a tenth of the time.
+    return sorted(found, key=_sorting_key)
 
 
 def _sorting_key(name: Name) -> tuple[Any, ...]:
@@ -644,7 +649,35 @@ def _columns_of_state(state: dict[str, Any]) -> Columns:
     return Columns(**{"is_numbered": True, **state})
 
 
-@savable(_lengths_fit, take=lambda made: made.state(), make=_columns_of_state)
+MAX_SHARED_NAMES, MAX_SHARED_COLUMNS = 128, 256
+"""Most names of columns that restored models share, and the number of these columns."""
+
+
+def _columns_of(said: tuple[Any, ...]) -> Columns:
+    """Return columns made of what `Columns.said` returns: the same for all models of few names."""
+    names, lengths, *others = said
+    # Names of other types may be equal and yet two: 1 and True.
+    if lengths or len(names) > MAX_SHARED_NAMES or not _TEXT.issuperset(map(type, names)):
+        return Columns(names, dict(lengths), *others)
+    return _shared_columns(names, *others)
+
+
+_TEXT = frozenset((str,))
+
+
+@lru_cache(MAX_SHARED_COLUMNS)
+def _shared_columns(names: tuple[str, ...], *others: Any) -> Columns:
+    columns = Columns(names, {}, *others)
+    columns.note(names)  # So the core knows the first row.
+    return columns
+
+
+@savable(
+    _lengths_fit,
+    take=lambda made: made.state(),
+    make=_columns_of_state,
+    short=Short(lambda made: made.said(), _columns_of),
+)
 class Columns:
     """The columns of a model: features in the order in which they became known.
 
@@ -694,6 +727,8 @@ class Columns:
         if len(self._index) < len(self.names):
             raise ValueError("two of its columns have one name")
         self._last: tuple[Layout, Integers] | None = None
+        # Whether all names are of types that compare without other code; None if not known.
+        self._is_plain: bool | None = None if self.names else True
         # The column of every name that dicts had; of an array, (first column, length), and its type
         # if that is not numpy's.
         self.places: dict[Name, Any] = {}
@@ -703,13 +738,18 @@ class Columns:
         return len(self._index)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_last": None, "places": {}, "_reader": None}
+        return vars(self) | {"_last": None, "places": {}, "_reader": None, "_is_plain": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # As in files of earlier versions; see `_columns_of_state`. Places were `met` in pickles.
-        made = {"is_numbered": True, "_stems": frozenset(), "places": {}} | state
+        made = {"is_numbered": True, "_stems": frozenset(), "places": {}, "_is_plain": None} | state
         made.pop("met", None)
         restore(self, made)
+
+    def said(self) -> tuple[Any, ...]:
+        """Return the same arguments as plain values."""
+        lengths, stems = tuple(self._lengths.items()), tuple(sorted(self._stems))
+        return self.names, lengths, self._plain, stems, self.is_numbered
 
     def state(self) -> dict[str, Any]:
         """Return the arguments that make equal columns."""
@@ -720,11 +760,17 @@ class Columns:
         """Return what identifies a feature: its plain name."""
         return numbered(name) if self.is_numbered else plain_value(name)
 
-    def row(self, x: Any) -> Floats | None:
-        """Return a dict of names that are noted as a row of all columns; None for anything else."""
+    @property
+    def reader(self) -> Reader | None:
+        """What reads dicts of names that are noted, for all models with these columns."""
         if self._reader is None:
             self._reader = reader_of(self.places, len(self))
-        known = self._reader.row(x) if len(self) and self._reader is not None else None
+        return self._reader
+
+    def row(self, x: Any) -> Floats | None:
+        """Return a dict of names that are noted as a row of all columns; None for anything else."""
+        reader = self.reader
+        known = reader.row(x) if len(self) and reader is not None else None
         return None if known is None else np.frombuffer(known)
 
     def are(self, layout: Layout) -> bool:
@@ -803,30 +849,45 @@ class Columns:
                 columns._lengths, columns._plain = columns._lengths | now, plain
                 columns._stems |= {str(each.name) for each in arrays if each.are_outputs}
                 columns.places = columns.places.copy()
-                columns._last = columns._reader = None
+                columns._last = columns._reader = columns._is_plain = None
         return columns
 
     def met(self, x: Any) -> Columns | None:
         """Return columns with the names of a sample too, noted for `onlinels.core`.
 
         None if the sample is not a dict of numbers by plain names, or if these columns are not
-        named by such alone: `read_row`, `extended` and `note` read it then.
+        named by such alone: `read_row`, `extended` and `note` read it then. No code of others is
+        run.
         """
         if type(x) is not dict or self._plain or self._lengths or self._stems or self.is_numbered:
             return None
-        is_named = PLAIN_NAME_TYPES.issuperset(map(type, x))
+        if self._is_plain is None:
+            self._is_plain = PLAIN_NAME_TYPES.issuperset(map(type, self._index))
+        is_named = self._is_plain and PLAIN_NAME_TYPES.issuperset(map(type, x))
         if not (is_named and PLAIN_NUMBER_TYPES.issuperset(map(type, x.values()))):
             return None
         columns, index = self, self._index
         new = [name for name in x if name not in index]
         if new:
-            columns = shallow_copy(self)
-            names = sorted_names(new)
-            columns.names = (*self.names, *names)
-            columns._index = index = index | dict(zip(names, count(len(self)), strict=False))
-            columns.places, columns._last, columns._reader = self.places.copy(), None, None
-        if len(columns.places) <= 2 * len(columns):
-            columns.places.update(zip(x, map(index.__getitem__, x), strict=True))
+            columns = self._with_new(new)
+        index, places = columns._index, columns.places
+        if len(places) <= 2 * len(index):
+            places.update(zip(x, map(index.__getitem__, x), strict=True))
+        return columns
+
+    def _with_new(self, new: list[Name]) -> Columns:
+        """Return columns with new plain names; those that other models have, if these are all."""
+        alone = None if self._index else tuple(new)
+        known = alone and FIRST_COLUMNS.get(alone)
+        if known:
+            return known
+        columns, names = object.__new__(Columns), sorted_names(new)
+        vars(columns).update(vars(self))
+        columns.names = (*self.names, *names)
+        columns._index = self._index | dict(zip(names, count(len(self._index)), strict=False))
+        columns.places, columns._last, columns._reader = self.places.copy(), None, None
+        if alone:
+            FIRST_COLUMNS[alone] = columns
         return columns
 
     def staying(self, gone: NDArray[np.bool_]) -> Integers:
@@ -975,6 +1036,13 @@ def warn_of_absent(n_known: int, absent: Sequence[Name], unknown: Sequence[Name]
         f"{len(absent)} of {n_known} columns count as 0: {reprlib.repr(absent)}. Check the "
         f"spelling{others}; if 0 is intended, add columns of 0, or pass a list of dicts.",
     )
+
+
+FIRST_COLUMNS: WeakValueDictionary[tuple[Name, ...], Columns] = WeakValueDictionary()
+"""Columns of models that are in use, by the names of their first sample, in its order.
+
+Models of a fleet learn the same names, and share these and what reads them.
+"""
 
 
 def _is_position(key: Name) -> bool:

@@ -17,7 +17,7 @@ from onlinels.checks import (
     refusal,
     wrong_type,
 )
-from onlinels.saving import savable
+from onlinels.saving import Short, savable
 
 Label = Any
 """Any hashable value except None; river's own label types are narrower."""
@@ -26,6 +26,7 @@ Label = Any
 @savable(
     take=lambda classes: {"_index": classes.index},
     make=lambda state: Classes().extended(state["_index"]),
+    short=Short(lambda classes: classes.labels, lambda labels: Classes().extended(labels)),
 )
 class Classes:
     """The classes of a model, in the order in which their labels were first learnt.
@@ -40,6 +41,9 @@ class Classes:
     >>> classes.labels, classes.columns(["dog", "cat"])
     (('cat', 'dog'), array([1, 0]))
     """
+
+    are_plain = False
+    """Whether all labels are known to be of types that compare without other code."""
 
     def __init__(self, index: dict[Label, int] | None = None) -> None:
         self.index: dict[Label, int] = index or {}
@@ -61,10 +65,19 @@ class Classes:
         return Classes(self.index | places) if new else self
 
     def met(self, y: Any) -> Classes | None:
-        """Return classes with a plain label too; None for a label that `read_label` must read."""
+        """Return classes with a label too; None unless the label and all classes are plain.
+
+        No code of others is run; `read_label` and `extended` read other labels.
+        """
         if type(y) not in PLAIN_LABEL_TYPES or y != y:
             return None
-        return self if y in self.index else Classes(self.index | {y: len(self.index)})
+        if not (self.are_plain or PLAIN_LABEL_TYPES.issuperset(map(type, self.index))):
+            return None
+        if y in self.index:
+            return self
+        new = Classes(self.index | {y: len(self.index)})
+        new.are_plain = True
+        return new
 
     def columns(self, labels: Sequence[Label]) -> Integers:
         """Return the columns of known labels, an array (len(labels),)."""

@@ -19,7 +19,7 @@ from importlib import import_module
 from io import BytesIO
 from itertools import count
 from operator import index
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -110,6 +110,21 @@ KINDS_BY_NAME: dict[str, SavableClass] = {}
 Declared = TypeVar("Declared", bound=type)
 
 
+class Short(NamedTuple):
+    """How an object is made of one plain value in pickles and copies, where nothing is checked."""
+
+    # Returns a value of an object; None if there is none that is short.
+    take: Callable[[Any], Any]
+    # Returns an equal object of the value; it may be one that others hold.
+    make: Callable[[Any], Any]
+    # Whether it makes no difference that two objects are one, because they never change.
+    is_value: bool = True
+
+
+SHORT: dict[type, Short] = {}
+"""Classes whose objects are pickled and copied as a plain value."""
+
+
 def state_of(value: Any) -> SavedState:
     """Return the state of an object, which shares its arrays; of a model, the locks are held.
 
@@ -137,17 +152,20 @@ def savable(
     take: Callable[[Any], SavedState] = state_of,
     make: Callable[[SavedState], Any] | None = None,
     computed: Callable[[SavedState], int] = SavableClass.computed,
+    short: Short | None = None,
 ) -> Callable[[Declared], Declared]:
     """Return a decorator by which objects of a class can be saved and loaded.
 
-    Parameters are those of `SavableClass`. By default, the state is the one used for pickling.
-    However objects are restored, from files, pickles or as copies, their arrays are their own
-    (`onlinels.numerics.restore`).
+    Parameters are those of `SavableClass`, and how objects are pickled as one plain value. By
+    default, the state is the one used for pickling. However objects are restored, from files,
+    pickles or as copies, their arrays are their own (`onlinels.numerics.restore`).
     """
 
     def declared(made: Declared) -> Declared:
         if not (issubclass(made, tuple) or hasattr(made, "__setstate__")):
             made.__setstate__ = restore  # type: ignore[attr-defined]
+        if short is not None:
+            SHORT[made] = short
         name, maker = made.__name__, make or partial(_remade, made)
         kind = SavableClass(made, name, take, maker, check, computed)
         # If a module is executed again, its first classes stay, because other modules hold them.
@@ -169,7 +187,7 @@ def settings_hold(made: Any) -> bool:
     return True
 
 
-savable()(Lock)
+savable(short=Short(lambda lock: (), lambda nothing: Lock(), is_value=False))(Lock)
 
 RIVER = "river."
 """What the names of river's classes begin with."""
@@ -414,7 +432,9 @@ class Writer:
         # In the order of the names, because the order of attributes depends on the past.
         nodes = {name: self.node(state[name], f"{path}.{name}") for name in sorted(state)}
         # Parts are numbered before the whole, here and when they are loaded.
-        self._described[id(value)] = value, {"same": next(self._numbers)}
+        number, short = next(self._numbers), SHORT.get(kind.made)
+        if short is None or not short.is_value:
+            self._described[id(value)] = value, {"same": number}
         return {"object": kind.name, "state": nodes}
 
 

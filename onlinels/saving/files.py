@@ -23,7 +23,9 @@ import numpy as np
 
 from onlinels.checks import check_path
 from onlinels.locks import Lock, all_held
+from onlinels.numerics import restore
 from onlinels.saving.description import Builder, Writer, kind_of, read_npy, state_of
+from onlinels.saving.packing import Packed, pack, unpack
 
 FORMAT_VERSION, READ_VERSIONS = 4, (3, 4)
 """Version of the file format, which changes with the description, and the versions that are read.
@@ -211,26 +213,44 @@ def locked_copy(model: Model) -> Model:
 
 def locked_deepcopy(self: Model, memo: dict[int, Any]) -> Model:
     """Return an independent copy of a model between two calls: the `__deepcopy__` of all models."""
-    with all_held(*locks_of(self)):
+    with holding(self):
         new = object.__new__(type(self))
         memo[id(self)] = new
-        state = copy.deepcopy(state_of(self), memo)
-        getattr(new, "__setstate__", vars(new).update)(state)
+        new.__setstate__(pack(state_of(self), memo))  # type: ignore[attr-defined]
         return new
 
 
-def locked_state(self: Any) -> dict[str, Any]:
-    """Return a copy of a model's state between two calls: the `__getstate__` of all models.
+def locked_state(self: Any) -> Packed:
+    """Return what a model has learnt between two calls, packed: the `__getstate__` of all models.
 
     A pickler reads the state after this call, without the lock, while another thread may write to
-    the arrays of the model. The copy takes as much memory as the model, until it is pickled.
+    the arrays of the model. The pack takes as much memory as the model, until it is pickled.
     """
-    with all_held(*locks_of(self)):
-        return copy.deepcopy(state_of(self))
+    with holding(self):
+        return pack(state_of(self))
+
+
+def unpacked_state(self: Any, state: Packed | dict[str, Any]) -> None:
+    """Restore a model that was pickled: the `__setstate__` of most models."""
+    restore(self, attributes_of(state))
+
+
+def attributes_of(state: Packed | dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a model that was pickled; earlier versions pickled them as such."""
+    attributes: dict[str, Any] = unpack(state) if isinstance(state, tuple) else state
+    return attributes
 
 
 locked_deepcopy.__name__ = locked_deepcopy.__qualname__ = "__deepcopy__"
 locked_state.__name__ = locked_state.__qualname__ = "__getstate__"
+unpacked_state.__name__ = unpacked_state.__qualname__ = "__setstate__"
+
+
+def holding(model: Any) -> AbstractContextManager[Any]:
+    """Return what holds the locks of a model."""
+    locks = locks_of(model)
+    # Measured: `all_held` takes 10 us more.
+    return locks[0] if len(locks) == 1 else all_held(*locks)
 
 
 def locks_of(model: Any) -> list[Lock]:

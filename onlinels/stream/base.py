@@ -39,7 +39,7 @@ from onlinels.rows.batch import (
     source_of,
     warn_of_absent,
 )
-from onlinels.saving import locked_copy, locked_deepcopy, locked_state, save_method
+from onlinels.saving import attributes_of, locked_copy, locked_deepcopy, locked_state, save_method
 from onlinels.stream.features import (
     MAX_CATEGORIES,
     ROWS_OF_SCALE,
@@ -366,7 +366,8 @@ class StreamModel(ABC):
         parts = {f"_{name}": part for name, part in vars(state).items() if name not in NOT_SAVED}
         return own | parts
 
-    def __setstate__(self, saved: dict[str, Any]) -> None:
+    def __setstate__(self, saved: Any) -> None:
+        saved = attributes_of(saved)
         state = self._blank_state(check_count("seed", saved["seed"], 0))
         names = {f"_{name}": name for name in vars(state)}
         if "_told" in saved:

@@ -12,7 +12,7 @@ from onlinels.checks import Floats, row_blocks
 from onlinels.core.constants import MIN_EIGENVALUE_UNREFINED
 from onlinels.numerics import Calls, are_columns, product
 from onlinels.saving import savable
-from onlinels.sums.axes import Places, has_axes, moved_by_axes
+from onlinels.sums.axes import Places, Room, has_axes, moved_by_axes
 from onlinels.sums.packed import PANEL_COLUMNS, PackedSymmetric
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
@@ -134,6 +134,13 @@ class GramSums:
             (np.add, total, sums, total),
             (columns.__setitem__, present, total),
         )
+
+    def with_room(self, room: Room) -> GramSums:
+        """Return these sums with room for more features and targets; see `Room`."""
+        new = object.__new__(type(self))
+        new.gram, new.cross = self.gram.with_room(room), np.zeros(room.new, order="F")
+        new.cross[: room.old[0], : room.old[1]] = self.cross
+        return new
 
     def add(self, other: Any) -> None:
         """Add sums of as many columns, in place; no other object may use these sums."""
@@ -271,6 +278,10 @@ class FactorSums:
             # The permuted factor is not triangular.
             new.factor, new.rotated = triangular(new.factor, new.rotated)
         return new
+
+    def with_room(self, room: Room) -> Self:
+        """Return the sums with room for more features and targets."""
+        return moved_by_axes(self, Places.for_growth(room.old, room.new))
 
     def gram_and_cross(self) -> tuple[Floats, Floats]:
         """Return R'R and R'Q'Y; no ridge is searched for where these have lost their digits."""

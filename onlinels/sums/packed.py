@@ -78,8 +78,8 @@ class PackedSymmetric:
         self.panels = []
         for start in range(0, size, PANEL_COLUMNS):
             width = min(PANEL_COLUMNS, size - start)
-            parts = (np.zeros((rows, width), order="F") for rows in (start, width))
-            self.panels.append(Panel(*parts))
+            above = np.zeros((start, width), order="F")
+            self.panels.append(Panel(above, np.zeros((width, width), order="F")))
 
     @classmethod
     def of(cls, matrix: Floats) -> Self:
@@ -182,17 +182,18 @@ class PackedSymmetric:
 
     def with_room(self, room: Room) -> Self:
         """Return a matrix with room for more columns, or this matrix."""
-        if room.new[0] == self.size:
+        size, old = room.new[0], self.panels
+        if size == room.old[0]:
             return self
-        new = type(self)(room.new[0])
-        for number, mine in enumerate(self.panels):
-            width, larger = len(mine.corner), new.panels[number]
-            if width == len(larger.corner):
-                new.panels[number] = mine
+        new = type(self)(size)
+        for number, (above, corner) in enumerate(old):
+            larger, width = new.panels[number], len(corner)
+            if width == PANEL_COLUMNS:
+                new.panels[number] = old[number]
                 continue
-            larger.corner[:width, :width] = mine.corner
-            if mine.start:
-                larger.above[:, :width] = mine.above
+            larger.corner[:width, :width] = corner
+            if number:
+                larger.above[:, :width] = above
         return new
 
     def times(self, columns: Floats) -> Floats:

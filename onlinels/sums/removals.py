@@ -9,6 +9,7 @@ models are merged and subtract when rows are removed. n sum(h^2) = sum(h)^2 only
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,9 @@ from numpy.typing import NDArray
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.core.constants import EPS
 from onlinels.core.reference import hashes_of
-from onlinels.numerics import is_array
-from onlinels.saving import savable
-from onlinels.sums.axes import has_axes
+from onlinels.numerics import Block, is_array
+from onlinels.saving import Short, savable
+from onlinels.sums.axes import Places, Room, has_axes, moved_by_axes
 
 MAX_LOST = 5e-7
 """Largest estimated error of the fit, relative to the targets, that removals may cause.
@@ -34,7 +35,12 @@ ROWS_PER_PRODUCT = 256
 """Number of rows whose products BLAS sums up, about, before it adds them to the sums."""
 
 
-@savable(lambda rounding: is_array(rounding.sums, *rounding.squares.shape))
+@savable(
+    lambda rounding: is_array(rounding.sums, *rounding.squares.shape),
+    take=lambda rounding: rounding.shared()._asdict(),
+    make=lambda state: Rounding(**state).shared(),
+    short=Short(lambda rounding: rounding.of_none(), lambda said: Rounding.none(*said)),
+)
 @has_axes(squares=("columns",), sums=("columns",))
 class Rounding(NamedTuple):
     """Rounding errors of sums from which rows were removed: estimates of their largest size.
@@ -65,12 +71,44 @@ class Rounding(NamedTuple):
     offset: float = 0.0
 
     @classmethod
-    def none(cls, size: int) -> Rounding:
-        """Return the errors of empty sums of squares of `size` features and targets."""
-        return cls(*np.zeros((2, size)))
+    def none(cls, size: int, offset: float = 0.0) -> Rounding:
+        """Return the errors of sums of `size` features and targets before any removal."""
+        zeros = no_errors(size)
+        return cls(zeros, zeros, 0.0, offset)
+
+    @property
+    def is_none(self) -> bool:
+        """Whether no row was removed, as the shared zeros tell."""
+        return self.squares is self.sums is no_errors(len(self.sums))
+
+    def shared(self) -> Rounding:
+        """Return equal errors, which are the shared zeros before a removal."""
+        parts = self.squares, self.sums
+        is_zero = all(is_array(each, len(each)) and not each.any() for each in parts)
+        is_zero = is_zero and len(self.squares) == len(self.sums) and not self.weight
+        return Rounding.none(len(self.sums), self.offset) if is_zero else self
+
+    def of_none(self) -> tuple[int, float] | None:
+        """Return the arguments of `none` that make this object; None after a removal."""
+        return (len(self.sums), self.offset) if self.is_none else None
+
+    def reindexed(self, places: Places) -> Rounding:
+        """Return the errors of other features and targets."""
+        if self.is_none:
+            return Rounding.none(len(places.of("columns")), self.offset)
+        return moved_by_axes(self, places)
+
+    def with_room(self, room: Room) -> Rounding:
+        """Return the errors of more features and targets, which were 0 so far."""
+        if self.is_none:
+            return Rounding.none(sum(room.new), self.offset)
+        squares, sums = (room.array(each, ("columns",)) for each in (self.squares, self.sums))
+        return self._replace(squares=squares, sums=sums)
 
     def scaled(self, decay: float) -> Rounding:
         """Return the errors of sums that are multiplied by a factor."""
+        if self.is_none:
+            return self
         squares, sums, weight, offset = self
         return Rounding(squares * decay, sums * decay, weight * decay, offset)
 
@@ -133,10 +171,20 @@ class Rounding(NamedTuple):
 
         The sum is rounded once more than the sum that was rounded more often.
         """
-        squares, sums = self.squares + other.squares, self.sums + other.sums
         n_rounded = max(count + self.offset, other_count + other.offset) + 1.0
         offset = n_rounded - (count + other_count)
+        if self.is_none and other.is_none:
+            return self._replace(offset=offset)
+        squares, sums = self.squares + other.squares, self.sums + other.sums
         return Rounding(squares, sums, self.weight + other.weight, offset)
+
+
+@lru_cache(32)
+def no_errors(size: int) -> Floats:
+    """Return zeros (size,), which all sums before a removal share."""
+    zeros = np.ndarray(size, np.float64, Block(8 * size))
+    zeros.flags.writeable = False
+    return zeros
 
 
 def coarse(values: Any) -> Floats:

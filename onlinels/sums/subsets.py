@@ -134,13 +134,16 @@ class Subsets:
         old = self.whole.products.shape
         if old[0] >= n_features and old[1] >= n_targets:
             return self
-        room = Room(old, (max(old[0], n_features), max(old[1], n_targets)))
-        inliers, folds = self.inliers and room.of(self.inliers), self.folds
-        if not folds:
-            return type(self)(room.of(self.whole), inliers, (), self.hashes)
-        new = self.each(room.of)
-        hashes = np.concatenate((self.hashes, name_hashes(names[old[0] :])))
-        return replace(new, hashes=hashes)
+        return self.with_room(Room(old, (max(old[0], n_features), max(old[1], n_targets))), names)
+
+    def with_room(self, room: Room, names: Sequence[Name]) -> Self:
+        """Return subsets with room for more features, of all these names, and for more targets."""
+        whole, inliers = self.whole.with_room(room), self.inliers and self.inliers.with_room(room)
+        folds, hashes = self.folds, self.hashes
+        if folds:
+            folds = tuple(fold.with_room(room, ()) for fold in folds)
+            hashes = np.concatenate((hashes, name_hashes(names[room.old[0] :])))
+        return type(self)(whole, inliers, folds, hashes)
 
     def at(self, places: Places, names: Sequence[Name]) -> Self:
         """Return the subsets of other features, which have names, and of other targets."""

@@ -1,48 +1,82 @@
-"""recursion.h in plain numpy, function by function: the oracle that tests compare the cores with.
+"""recursion.h and solve.h in plain numpy, function by function: the oracle of the cores.
 
-Functions have the names, the arguments and the order of recursion.h, where equations and sources
+Functions have the names, the arguments and the order of these headers, where equations and sources
 stand. `Reader` and `SingleRows` do what those of _core.c do.
 """
 
-from math import ceil
+from fractions import Fraction
+from math import ceil, inf, isfinite
 from types import SimpleNamespace
 
 import numpy as np
 from scipy.linalg.blas import ddot
 
+from onlinels.checks import MAX_COUNT
 from onlinels.core.constants import (
+    AS_THEY_ARE,
+    BASE_RIDGE,
     BEGAN,
     CONSTANT_TOLERANCE,
+    DEVIATIONS,
     DOUBLES_AT,
     DUE_TOLERANCE,
     DUE_WEIGHT,
     EPS,
     EQUAL_PRIORS,
+    FOLLOW,
     GAIN,
-    GROWTH,
+    GIVEN,
+    HALF_LIFE,
+    HAND_BACK,
+    IS_BASE_SCALED,
+    IS_KNOWN,
+    IS_SCALED,
     KEPT,
     LEARNT_PRIORS,
-    LEAST_ROWS,
+    LEAST_GROWTH,
+    LOW,
+    MAX_FEATURES_SOLVED,
+    MAX_HALF_LIVES,
     MAX_MEAN_WEIGHT,
+    MAX_ROUNDING,
+    MAX_SHARE_LEFT_OUT,
     MAX_SQUARES,
+    MAX_TIME,
     MAX_UNITS_GROWTH,
     MIN_CLASS_SHARE,
+    MIN_DEVIATION,
+    MIN_EIGENVALUE_SOLVED,
+    MIN_EIGENVALUE_UNPENALISED,
+    MIN_EIGENVALUE_UNREFINED,
     MIN_FREE,
     MIN_INFORMATION,
     MIN_NOISE,
+    MIN_PAPER_RIDGE,
     MIN_ROWS_DWARFED,
     MIN_SCALE,
     MIN_SCATTER_SHARE,
+    MIN_SUM_OF_SQUARES,
     MUCH_HEAVIER,
     MUCH_LARGER,
+    N_CHOICE,
     NEXT_DUE,
+    NOW,
     OTHER_PRIORS,
     PREDICTED_AT,
+    RENEWAL_ROWS,
+    RENEWAL_ROWS_PER_FEATURE,
+    RIDGE,
     ROWS_BETWEEN_ORIGINS,
+    ROWS_BETWEEN_TRIALS,
     ROWS_SELECTED_ONE_BY_ONE,
     SCALE,
-    SCALED,
     SHARE,
+    SOLVED,
+    TIMED,
+    TO_TELL,
+    UNSOLVED,
+    UNTIL,
+    UNTIL_LOW,
     VALID_UNTIL,
 )
 from onlinels.core.reference import equal_rows, is_weight_due
@@ -62,9 +96,9 @@ def centre(s, row):
     row.about = (row.values - s.origin) - s.offset
 
 
-def predict(s, r, row):
+def predict(s, weights, row):
     centre(s, row)
-    row.scores = row.about[: s.m] @ r.weights + mean_of(s)[s.m :]
+    row.scores = row.about[: s.m] @ weights + mean_of(s)[s.m :]
 
 
 def whole(upper):
@@ -87,19 +121,25 @@ def penalty_of(r):
     return r.factors[KEPT] * (r.penalties @ r.weights**2)
 
 
+def weights_of_errors(s, forgets):
+    mean = s.tally[2] / s.tally[1]
+    decays, fills = forgets and mean < 1.0, mean > MAX_MEAN_WEIGHT
+    return (mean if fills else 0.0) if decays else 1.0, mean if decays and fills else 1.0
+
+
+def scale_errors(s, row, e, leverage, n_parameters):
+    free = s.tally[1] - e[0] * n_parameters
+    factor = 1.0 + e[1] * (max(leverage, 0.0) + s.is_centred / s.tally[1])
+    row.errors = np.maximum(row.errors, EPS * s.target_squares) / free * factor
+    return float(free)
+
+
 def spread(s, r, row, forgets):
     leverage = leverage_of(s, r, row)
     trace = r.penalties @ np.diagonal(r.inverse)
-    mean = s.tally[2] / s.tally[1]
-    decays, fills = forgets and mean < 1.0, mean > MAX_MEAN_WEIGHT
-    v = (mean if fills else 0.0) if decays else 1.0
-    u = mean if decays and fills else 1.0
+    row.errors = r.criterion - penalty_of(r)
     n_parameters = s.m + s.is_centred - r.factors[KEPT] / r.factors[SCALE] * trace
-    free = s.tally[1] - v * n_parameters
-    factor = 1.0 + u * (max(leverage, 0.0) + s.is_centred / s.tally[1])
-    left = np.maximum(r.criterion - penalty_of(r), EPS * s.target_squares)
-    row.errors = left / free * factor
-    return float(free)
+    return scale_errors(s, row, weights_of_errors(s, forgets), leverage, n_parameters)
 
 
 def is_accepted(s, r):
@@ -194,6 +234,102 @@ def add_row(s, row):
         move_mean(s, row)
 
 
+def told(s):
+    squares = squares_of(s)
+    least = MAX_ROUNDING * s.rounding
+    if s.is_centred:
+        least = np.maximum(least, CONSTANT_TOLERANCE**2 * s.tally[1] * mean_of(s) ** 2)
+    is_known = squares > least
+    is_known[: s.m] &= squares[: s.m] >= MIN_SUM_OF_SQUARES
+    return np.where(is_known, squares, 0.0)
+
+
+def paper_ridge(m, n, squares):
+    active = squares[squares > 0.0]
+    if not active.size:
+        return 0.0
+    return max((n / m) ** 2 * active.min(), MIN_PAPER_RIDGE * active.size * np.median(active))
+
+
+def set_penalties(s, c, share, v):
+    raw, squares, units = squares_of(s)[: s.m], told(s)[: s.m], np.ones(s.m)
+    errors = s.rounding[: s.m]
+    v.n_narrow = int(((squares == 0.0) & (raw >= MIN_SUM_OF_SQUARES) & (errors == 0.0)).sum())
+    if c.scaling == GIVEN:
+        units = c.units**2
+    elif c.scaling == DEVIATIONS:
+        units = squares / s.tally[1]
+        units[units < MIN_DEVIATION**2] = 0.0
+    squares, units = np.where(units > 0.0, squares, 0.0), np.where(units > 0.0, units, 1.0)
+    n_targets = len(s.target_squares)
+    ridge = paper_ridge(s.m, n_targets, squares / units) if c.ridge < 0.0 else c.ridge
+    v.in_force = share * ridge
+    v.penalties = v.in_force * units
+    active = squares > 0.0
+    v.n_active = int(active.sum())
+    v.scale = np.where(active, 1.0 / np.sqrt(np.where(active, squares + v.penalties, 1.0)), 0.0)
+    v.is_whole = bool((active | (raw <= MAX_SHARE_LEFT_OUT * v.penalties)).all())
+
+
+def scale_gram(s, v):
+    gram = np.zeros((s.m, s.m))
+    for start, above, corner in s.panels:
+        own = slice(start, start + len(corner))
+        gram[:start, own], gram[own, own] = above, np.triu(corner)
+    system = whole(gram) * np.outer(v.scale, v.scale)
+    np.fill_diagonal(system, 1.0)
+    return system
+
+
+def factor_system(s, c, share, v):
+    v.factored_at = -1.0
+    set_penalties(s, c, share, v)
+    v.system = scale_gram(s, v)
+    least = MIN_EIGENVALUE_SOLVED if v.in_force > 0.0 else MIN_EIGENVALUE_UNPENALISED * s.m
+    v.smallest = np.linalg.eigvalsh(v.system)[0]
+    if v.smallest < least:
+        return False
+    v.factored_at = s.tally[0]
+    return True
+
+
+def solve_targets(s, v):
+    keeps = (told(s)[s.m :] > 0.0) if s.is_centred else 1.0
+    scale = v.scale[:, None]
+    v.weights = scale * np.linalg.solve(v.system, scale * s.cross) * keeps
+    v.solved_at = s.tally[0]
+
+
+def may_begin(v):
+    return v.is_whole and v.smallest > MIN_EIGENVALUE_UNREFINED
+
+
+def begin_recursion(s, v, share, r):
+    inverse = np.linalg.inv(v.system)
+    if np.abs(inverse).sum(axis=0).max() * MIN_EIGENVALUE_UNREFINED > 1.0:
+        return False
+    inverse *= np.outer(v.scale, v.scale)
+    inverse += np.diag(np.where(v.scale == 0.0, 1.0 / v.penalties, 0.0))
+    r.inverse[:], r.penalties[:], r.weights[:] = np.triu(inverse), v.penalties / share, v.weights
+    r.criterion[:] = told(s)[s.m :] - (v.weights * s.cross).sum(axis=0)
+    r.pending[:], r.factors[:] = 0.0, (1.0, 0.0, share)
+    return True
+
+
+def spread_of_factor(s, v, c, row, forgets):
+    z, mean, left_out = row.about[: s.m], mean_of(s)[: s.m], v.scale == 0.0
+    differs = left_out & (np.abs(z) > CONSTANT_TOLERANCE * np.abs(mean))
+    if differs.any() and c.scaling != AS_THEY_ARE:
+        return 0.0
+    inverse = np.outer(v.scale, v.scale) * np.linalg.inv(v.system)
+    leverage = z @ inverse @ z
+    if v.in_force > 0.0:
+        leverage += (z[differs] ** 2 / v.penalties[differs]).sum()
+    n_parameters = v.n_active + s.is_centred - v.penalties @ np.diagonal(inverse)
+    row.errors = told(s)[s.m :] - (v.weights * s.cross).sum(axis=0) - v.penalties @ v.weights**2
+    return scale_errors(s, row, weights_of_errors(s, forgets), leverage, n_parameters)
+
+
 def sums_of(statistics):
     """Return the arrays of statistics by the names of recursion.h."""
     (m, n), arrays = statistics.products.shape, statistics.products.row_arrays()
@@ -201,16 +337,17 @@ def sums_of(statistics):
     s.is_centred, nowhere = statistics.mean is not None, np.zeros(m + n)
     s.origin, s.offset = statistics.mean or (nowhere, nowhere)
     s.cross, s.target_squares = arrays[0] if arrays else None, statistics.squares_of_targets
+    s.rounding = statistics.rounding.squares
     s.panels = [
         (len(above), above, own) for above, own in zip(*[iter(arrays[1:])] * 2, strict=True)
     ]
     return s
 
 
-def recursion_of(recursion, weights):
-    """Return the arrays of a recursion by the names of recursion.h; without one, only weights."""
+def recursion_of(recursion):
+    """Return the arrays of a recursion by the names of recursion.h; None without one."""
     if recursion is None:
-        return SimpleNamespace(inverse=None, weights=weights)
+        return None
     names = "inverse", "pending", "weights", "criterion", "factors"
     r = SimpleNamespace(**{name: getattr(recursion, name) for name in names})
     r.penalties = recursion.full_penalties
@@ -250,34 +387,100 @@ class Reader:
 class SingleRows:
     """What predicts and learns single rows in the arrays of a model."""
 
-    def __init__(self, *, whole, inliers, recursion, weights, **others):
+    def __init__(self, *, whole, inliers, recursion, ridge, scaling, choice, **others):
         vars(self).update(others)
-        # Where there is a clock, other code passes its time.
-        self.learns = self.learns and self.hands is None
+        self.choice, self.keeps, self.constants, units = None, False, None, None
+        if choice is not None:
+            # Other code chooses.
+            self.choice, _, self.keeps, _, _ = choice
+            units, self.base_units, constants = self.choice[N_CHOICE:].reshape(3, -1)
+            is_known = self.choice[IS_KNOWN] and not np.isnan(constants).all()
+            self.constants = constants if is_known else None
         self.s, self.inliers = sums_of(whole), inliers and sums_of(inliers)
         self.r, self.row, self.inlier = (
-            recursion_of(recursion, weights),
+            recursion_of(recursion),
             SimpleNamespace(),
             SimpleNamespace(),
         )
+        self.ridge = SimpleNamespace(ridge=ridge, scaling=scaling, units=units)
+        self.v = SimpleNamespace(solved_at=-1.0, factored_at=-1.0, n_narrow=0)
+        self.n_told, self.rule_, self.ruled_at = 0, None, -1.0
 
     def load(self, x, targets):
         self.row.values = self.inlier.values = np.append(x, targets)
 
     # Predicting.
 
-    def can_answer(self):
+    def is_factored(self):
+        can = self.mode != HAND_BACK and self.s.cross is not None
+        if not can or self.s.m > MAX_FEATURES_SOLVED or not self.s.tally[1] > 0.0:
+            return False
+        if self.v.factored_at == self.s.tally[0]:
+            return True
+        return factor_system(self.s, self.ridge, self.registers[SHARE], self.v)
+
+    def is_to_tell(self):
+        return self.warns or (not self.forgets and self.v.n_narrow > self.n_told)
+
+    def begin(self):
         count, registers = self.s.tally[0], self.registers
-        is_refined = not self.refines or count == registers[PREDICTED_AT]
-        is_valid = count < registers[VALID_UNTIL] and count < registers[NEXT_DUE]
-        return self.r.weights is not None and is_valid and is_refined
+        least = 1.0 if self.tests_ridge() else 4.0
+        can = self.mode == FOLLOW and self.r is not None and registers[NEXT_DUE] > count + least
+        can = can and 0.0 < count - registers[PREDICTED_AT] <= self.patience and may_begin(self.v)
+        tried_at = -registers[VALID_UNTIL]
+        if not can or (tried_at > 0.0 and count < tried_at + ROWS_BETWEEN_TRIALS):
+            return
+        if not begin_recursion(self.s, self.v, registers[SHARE], self.r):
+            registers[VALID_UNTIL] = -count
+            return
+        step = RENEWAL_ROWS_PER_FEATURE << max(0, self.s.m - 1).bit_length()
+        step = max(RENEWAL_ROWS, step)
+        registers[VALID_UNTIL] = (count // step + 1.0) * step
+
+    def weights_now(self, is_told):
+        count, registers = self.s.tally[0], self.registers
+        if not count < registers[NEXT_DUE]:
+            return None
+        is_refined = self.mode == FOLLOW or count == registers[PREDICTED_AT]
+        if self.r is not None and count < registers[VALID_UNTIL] and is_refined:
+            return self.r.weights
+        if self.v.solved_at != count:
+            if not self.is_factored() or (not is_told and self.is_to_tell()):
+                return None
+            solve_targets(self.s, self.v)
+            if not self.is_to_tell():
+                self.begin()
+        return self.v.weights
+
+    def solve(self, out):
+        weights = self.weights_now(True)
+        if weights is None:
+            return UNSOLVED
+        out[:] = weights
+        is_own = self.v.solved_at == self.s.tally[0] and weights is self.v.weights
+        if is_own and self.is_to_tell():
+            self.v.solved_at = -1.0
+            return TO_TELL
+        self.registers[PREDICTED_AT] = self.s.tally[0]
+        return SOLVED
+
+    def hold(self, weights):
+        self.v.weights, self.v.solved_at = weights.copy(), self.s.tally[0]
+
+    def told(self):
+        self.warns, self.n_told = False, self.v.n_narrow
+        if self.v.factored_at == self.s.tally[0]:
+            self.v.solved_at = self.s.tally[0]
+            self.begin()
+            self.registers[PREDICTED_AT] = self.s.tally[0]
 
     def answer(self, x):
         known = x if isinstance(x, np.ndarray) else self.features.row(x)
-        if not self.can_answer() or known is None:
+        weights = None if known is None else self.weights_now(False)
+        if weights is None:
             return None
         self.row.values = np.append(known, np.zeros(len(self.s.target_squares)))
-        predict(self.s, self.r, self.row)
+        predict(self.s, weights, self.row)
         self.registers[PREDICTED_AT] = self.s.tally[0]
         return self.row.scores.tolist()
 
@@ -286,20 +489,27 @@ class SingleRows:
         s, p, n = self.s, self.priors, len(self.s.target_squares)
         if p is None or s.cross is None or p.kind == OTHER_PRIORS:
             return None
+        if self.rule_ is not None and self.ruled_at == s.tally[0]:
+            return self.rule_
+        known = self.weights_now(False)
+        if known is None:
+            return None
         shares = mean_of(s)[s.m :]
         weights = s.target_squares + s.tally[1] * shares**2
         weights[weights <= p.hidden[:n] + p.hidden[n] * shares**2] = 0.0
-        explained, present = self.r.weights.T @ s.cross, weights > MIN_CLASS_SHARE * weights.sum()
+        explained, present = known.T @ s.cross, weights > MIN_CLASS_SHARE * weights.sum()
         roots = np.where(present, weights, np.inf) ** -0.5
         left = 1.0 - np.linalg.eigvalsh(0.5 * (explained + explained.T) * np.outer(roots, roots))
         if not (left.min() > 0.0 and (1.0 / left).sum() * MIN_SCATTER_SHARE < 1.0):
             return None  # Rounding prevails.
         kinds = {LEARNT_PRIORS: "learnt", EQUAL_PRIORS: "equal"}
         given = kinds.get(p.kind, dict(enumerate(p.given.tolist())))
-        return discriminant(explained, weights, shares, given, range(n))
+        self.rule_ = discriminant(explained, weights, shares, given, range(n))
+        self.ruled_at = s.tally[0]
+        return self.rule_
 
     def rule(self, matrix, constant):
-        found = self.find_rule() if self.can_answer() else None
+        found = self.find_rule()
         if found is not None:
             matrix[:], constant[:] = found
         return found is not None
@@ -333,18 +543,30 @@ class SingleRows:
         return dict(zip(self.labels, found, strict=True)) if is_plain else found
 
     def spread(self, x):
-        if self.r.inverse is None or self.refines:
-            return NotImplemented
         scores = self.answer(x)
         if scores is None or not self.is_constant_where_known():
             return NotImplemented
-        free = spread(self.s, self.r, self.row, self.forgets)
-        is_known = free > MIN_FREE * self.s.tally[1]
-        return (scores, self.row.errors.tolist(), free) if is_known else NotImplemented
+        is_valid = self.s.tally[0] < self.registers[VALID_UNTIL]
+        if self.r is not None and self.mode == FOLLOW and is_valid:
+            free = spread(self.s, self.r, self.row, self.forgets)
+        elif self.is_factored():
+            free = spread_of_factor(self.s, self.v, self.ridge, self.row, self.forgets)
+        else:
+            return NotImplemented
+        if free != 0.0 and not free > MIN_FREE * self.s.tally[1]:
+            self.row.errors[:], free = np.inf, 0.0
+        elif free == 0.0:
+            return NotImplemented
+        return scores, self.row.errors.tolist(), free
+
+    def hand_over(self, *_):
+        return NotImplemented
+
+    variances = calibrated = add_losses = hand_over
 
     def interval(self, x, least, terms):
         known = self.spread(x)
-        if known is NotImplemented or not known[2] >= least:
+        if known is NotImplemented or not 0.0 < known[2] >= least:
             return NotImplemented
         scores, variances, free = known
         halves = np.polyval(terms[::-1], 1.0 / free) * np.sqrt(variances)
@@ -370,49 +592,77 @@ class SingleRows:
     def is_plain(self, w):
         (count, weight, _), values = self.s.tally, self.row.values
         can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
-        can_learn = can_learn and 0.0 < w <= 1.0 and (weight > 0.0 or count == 0.0)
-        can_learn = can_learn and (self.is_first() or self.is_constant_where_known())
-        if not (can_learn and ddot(values, values) <= MAX_SQUARES):
+        can_learn = can_learn and 0.0 < w <= MAX_SQUARES and (weight > 0.0 or count == 0.0)
+        if not (can_learn and max(w, 1.0) * ddot(values, values) <= MAX_SQUARES):
             return False
         self.prepare(w, self.decay)
         return self.inliers is not None or not dwarfs(self.s, self.row)
 
     def learn_prepared(self, is_restored=False):
         registers, count = self.registers, self.s.tally[0]
-        if self.r.inverse is not None:
+        if self.r is not None:
             since = count - registers[PREDICTED_AT]
             follows = not is_restored and count < registers[VALID_UNTIL]
             follows = follows and (since == 0.0 or since + 1.0 <= self.patience)
             if not (follows and follow(self.s, self.r, self.row, self.most)):
-                registers[VALID_UNTIL] = 0.0
+                registers[VALID_UNTIL] = min(0.0, registers[VALID_UNTIL])
         add_row(self.s, self.row)
         if self.inliers is not None:
             change = fade if dwarfs(self.inliers, self.inlier) else add_row
             change(self.inliers, self.inlier)
         self.pass_checkpoint()
 
+    def choose(self):
+        return bool(self.s.tally[0] < self.registers[NEXT_DUE])
+
     def are_units_alike(self):
-        now, then = squares_of(self.s)[: self.s.m] / self.s.tally[1], self.r.penalties
-        then = then / self.registers[SCALED]
-        grown = np.maximum(now, then) > MAX_UNITS_GROWTH * np.minimum(now, then)
-        return not (grown & (now != 0.0)).any()
+        if not self.choice[IS_BASE_SCALED]:
+            return True
+        now = np.sqrt(told(self.s)[: self.s.m] / self.s.tally[1])
+        now, then = np.where(now < MIN_DEVIATION, 0.0, now) ** 2, self.base_units**2
+        return not (np.maximum(now, then) > MAX_UNITS_GROWTH * np.minimum(now, then)).any()
+
+    def tests_ridge(self):
+        c = self.choice
+        if c is None or not self.keeps or c[RIDGE] != c[BASE_RIDGE]:
+            return False
+        same = c[IS_SCALED] == c[IS_BASE_SCALED]
+        return same and (not c[IS_SCALED] or (self.ridge.units == self.base_units).all())
 
     def pass_checkpoint(self):
         registers, (count, weight, squared) = self.registers, self.s.tally
-        rows = count - registers[BEGAN]
+        if self.choice is None:
+            return
+        rows, doubles_at = count - self.choice[BEGAN], self.choice[DOUBLES_AT]
         if is_weight_due(rows, weight, squared, registers[DUE_WEIGHT]):
             registers[NEXT_DUE] = count
-        is_between = (
-            registers[LEAST_ROWS] <= equal_rows(rows, weight, squared) < registers[DOUBLES_AT]
-        )
-        can_keep = count == registers[NEXT_DUE] and registers[GROWTH] > 0.0 and is_between
-        can_keep = can_keep and self.r.inverse is not None and count < registers[VALID_UNTIL]
-        if not can_keep or self.refines or (registers[SCALED] > 0.0 and not self.are_units_alike()):
-            return
-        if is_accepted(self.s, self.r):
+        is_between = 0.25 * doubles_at <= equal_rows(rows, weight, squared) < doubles_at
+        can_keep = count == registers[NEXT_DUE] and is_between and self.tests_ridge()
+        can_keep = can_keep and self.r is not None and count < registers[VALID_UNTIL]
+        can_keep = can_keep and self.mode == FOLLOW and self.are_units_alike()
+        if can_keep and is_accepted(self.s, self.r):
             one_by_one = rows < ROWS_SELECTED_ONE_BY_ONE
-            registers[NEXT_DUE] = count + (1.0 if one_by_one else ceil(registers[GROWTH] * rows))
-            registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
+            registers[NEXT_DUE] = count + (1.0 if one_by_one else ceil(LEAST_GROWTH * rows))
+            registers[DUE_WEIGHT] = weight * (1.0 + LEAST_GROWTH) * (1.0 - DUE_TOLERANCE)
+
+    def note_changes(self):
+        c, x, share = self.choice, self.row.values[: self.s.m], self.row.w / self.row.total
+        share *= 1.0 - share if self.s.is_centred else 1.0
+        known = ~np.isnan(self.constants)
+        begin = np.abs(x - self.constants) > CONSTANT_TOLERANCE * np.abs(self.constants)
+        units = np.sqrt(share) * np.abs(x - self.constants)
+        if begin.any() and known.all():
+            c[BEGAN] = max(0.0, self.s.tally[0] - 1.0)
+        self.constants[begin] = np.nan
+        for i in np.flatnonzero(begin & (units > 0.0) & bool(c[IS_SCALED])):
+            self.ridge.units[i] = units[i]
+            self.base_units[i] = units[i] if c[IS_BASE_SCALED] else self.base_units[i]
+            if self.r is not None:
+                self.r.penalties[i] = c[RIDGE] * units[i] ** 2
+                own = self.r.factors[KEPT] * self.r.penalties[i]
+                self.r.inverse[i, i] = self.r.factors[SCALE] / own
+        if (begin == known).all():
+            self.constants = None
 
     def learn_read(self, column):
         share = self.registers[SHARE] * (self.decay if self.s.tally[1] > 0.0 else 1.0)
@@ -423,6 +673,8 @@ class SingleRows:
             self.counts[column] += 1.0
         if self.constants is not None and self.is_first():
             self.constants[:] = self.row.values[: self.s.m]
+        elif self.constants is not None:
+            self.note_changes()
         self.learn_prepared(is_restored)
 
     def targets_of(self, y):
@@ -436,13 +688,56 @@ class SingleRows:
         targets = read.row(y)
         return None if targets is None or len(y) < n else (targets, 0)
 
+    # The time of a row: an exact number, or None, by which one unit passes.
+
+    def pass_time(self, w, time):
+        """Return the weight of a row by its time; None if Python code must find it."""
+        if self.hands is None:
+            return w
+        before = float(self.hands[NOW])
+        now = (
+            int(before) + int(self.hands[LOW]) if self.counts_dates and isfinite(before) else before
+        )
+        if time is None:
+            is_small = not self.counts_dates and not abs(before) + 1.0 >= MAX_COUNT
+            time = max(before, 0.0) + 1.0 if before == -inf or is_small else None
+        is_known = (int,) if self.counts_dates else (int, float)
+        if type(time) not in is_known or (
+            type(time) is int and not self.counts_dates and abs(time) >= MAX_COUNT
+        ):
+            return None
+        self.time = time
+        self.passed = (
+            float(Fraction(time) - Fraction(now))
+            if isfinite(time) and isfinite(now)
+            else time - now
+        )
+        half_lives = 0.0 if before == -inf else self.passed / self.hands[HALF_LIFE]
+        if not (abs(half_lives) <= MAX_HALF_LIVES and abs(time) < MAX_TIME):
+            return None
+        self.decay = 0.5 ** max(half_lives, 0.0)
+        return w * 2.0 ** min(half_lives, 0.0)
+
+    def move_clock(self, is_timed):
+        if self.hands is None:
+            return
+        if self.passed > 0.0:
+            low = self.time % 2**32 if self.counts_dates else 0
+            self.hands[NOW : LOW + 1] = self.time - low, low
+        self.hands[TIMED] = self.hands[TIMED] or is_timed
+        passed = self.hands[NOW] - self.hands[UNTIL] + (self.hands[LOW] - self.hands[UNTIL_LOW])
+        if passed >= 0.0:
+            self.registers[NEXT_DUE] = self.s.tally[0] + 1.0
+
     def learn(self, x, y, w, t=None):
         values, known = self.features.row(x), self.targets_of(y)
-        if type(w) is not float or values is None or known is None:
+        if type(w) not in (float, int) or values is None or known is None:
             return NotImplemented
         self.load(values, known[0])
-        if not self.is_plain(w):
+        w = self.pass_time(float(w), t)
+        if w is None or not self.is_plain(w):
             return NotImplemented
+        self.move_clock(t is not None)
         self.learn_read(known[1])
         return None
 
@@ -457,10 +752,10 @@ class SingleRows:
         self.prepare(w, decay)
         self.learn_prepared()
 
-    def learn_many(self, X, targets):
+    def learn_many(self, X, targets, times=None):
         return False  # Other code learns them.
 
-    def predict_learn(self, X, targets, w, scores):
+    def predict_learn(self, X, targets, w, scores, variances, times):
         n = scores.shape[1]
         for k, x in enumerate(X):
             column = 0 if self.counts is None else targets[k]
@@ -468,11 +763,17 @@ class SingleRows:
                 return k
             known = targets[k] if self.counts is None else np.eye(n)[column]
             self.load(x, known)
-            found = self.scores(x) if self.is_plain(w[k]) else NotImplemented
+            t = None if times is None else float(times[k, 0])
+            t = int(t) + int(times[k, 1]) if times is not None and self.counts_dates else t
+            own, ask = self.pass_time(w[k], t), self.scores if variances is None else self.spread
+            found = ask(x) if own and self.is_plain(own) else NotImplemented
             if found is NotImplemented:
                 return k
-            scores[k] = found
+            scores[k] = found if variances is None else found[0]
+            if variances is not None:
+                variances[k] = found[1]
             self.load(x, known)
-            self.prepare(w[k], self.decay)
+            self.prepare(own, self.decay)
+            self.move_clock(times is not None)
             self.learn_read(column)
         return len(X)

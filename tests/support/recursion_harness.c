@@ -1,18 +1,21 @@
-/* Learn a stream by recursion.h alone: the first row becomes the origin. */
-#include "recursion.h"
+/* Learn a stream by recursion.h and solve.h alone: the first row becomes the origin. */
+#include "solve.h"
 #include <stdlib.h>
 
 #ifdef __cplusplus
 extern "C"
 #endif
-/* Predict rows (k, m + n), each before it is learnt. Return the number of rows that the weights
- * followed, or -1 without memory. */
+/* Predict rows (k, m + n), each before it is learnt. Solve for the weights after all rows, and begin a recursion; write
+ * both weights and J, the leverage of the last row and the logarithm of the determinant. Return the number of rows
+ * that the weights followed, or -1 without memory or solution. */
 ptrdiff_t
 learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, double decay, real *scores,
-      real *weights, real *criterion)
+      real *weights, real *criterion, real *solved, real *begun, real *least, double *others)
 {
     const ptrdiff_t size = m + n, block = size * size, width = m / 2;
-    real *of = (real *)calloc((size_t)(16 * block), sizeof(real));
+    real *of = (real *)calloc((size_t)(16 * block), sizeof(real)), *memory;
+    solver_t v;
+    const ridge_t penalty = {ridge, AS_THEY_ARE, NULL};
     uint64_t *prints = (uint64_t *)calloc((size_t)(2 * size), sizeof(uint64_t));
     real **squares = (real **)calloc((size_t)size, sizeof(real *));
     double tally[3] = {0.0, 0.0, 0.0}, factors[N_FACTORS] = {1.0, 0.0, 1.0};
@@ -21,8 +24,10 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
     recursion_t r;
     row_t row;
     ptrdiff_t i = 0;
-    if (!of || !prints || !squares)
+    memory = (real *)calloc(size_of_solver(m, n), sizeof(real));
+    if (!of || !prints || !squares || !memory)
         return -1;
+    memset(&v, 0, sizeof(v));
     memset(&s, 0, sizeof(s));
     memset(&r, 0, sizeof(r));
     memset(&row, 0, sizeof(row));
@@ -41,7 +46,7 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
     row.scores = of + 12 * block, row.errors = of + 13 * block;
     row.imaged = of + 15 * block, row.imaged_at = -1.0;
     for (ptrdiff_t j = 0; j < m; j++)
-        r.inverse[j * m + j] = 1 / ridge;
+        r.inverse[j * m + j] = 1 / ridge, r.penalties[j] = ridge;
     for (; i < k; i++) {
         memcpy(row.values, rows + i * size, (size_t)size * sizeof(real));
         predict(&s, r.weights, &row);
@@ -52,6 +57,25 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
             break;
         add_row(&s, &row);
     }
+    place_solver(m, n, memory, &v);
+    centre(&s, &row);
+    if (!factor_system(&s, &penalty, 1.0, &v))
+        return -1;
+    solve_targets(&s, &v);
+    memcpy(solved, v.weights, (size_t)(m * n) * sizeof(real));
+    others[0] = spread_of_factor(&s, &v, &penalty, &row, 0);
+    others[1] = row.errors[0];
+    others[2] = spread(&s, &r, &row, 0);
+    others[3] = row.errors[0];
+    others[4] = log_determinant(m, v.factor);
+    for (ptrdiff_t j = 0; j < m; j++)
+        others[4] -= 2.0 * log((double)v.scale[j]);
+    r.weights = begun, r.criterion = least;
+    if (!begin_recursion(&s, &v, 1.0, &r))
+        return -1;
+    others[5] = spread(&s, &r, &row, 0);
+    others[6] = row.errors[0];
+    free(memory);
     free(of);
     free(prints);
     free(squares);
