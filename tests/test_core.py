@@ -14,10 +14,12 @@ import tracemalloc
 import types
 import weakref
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pandas as pd
@@ -40,23 +42,26 @@ from onlinels.core import rows as rows_in_numpy
 from onlinels.core.apply import apply
 from onlinels.core.constants import (
     AS_THEY_ARE,
+    CHOSEN_ELSEWHERE,
     DEVIATIONS,
     FOLLOW,
     GIVEN,
     GIVEN_PRIORS,
     HAND_BACK,
+    N_CHOICE,
     N_EXPERTS,
     N_LINEAR,
     NEXT_DUE,
     OTHER_PRIORS,
     PLAIN,
+    RAW,
     SOLVE,
     UNSOLVED,
 )
 from onlinels.linear import prequential, single
 from onlinels.rows import batch
 from onlinels.stream import base as stream_base
-from onlinels.stream import classifier, features
+from onlinels.stream import classifier, features, regressor
 from onlinels.sums.axes import grown
 from onlinels.sums.forms import GramSums
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
@@ -74,7 +79,9 @@ class HandsOver(mirror.SingleRows):
     def learn(self, *_):
         return NotImplemented
 
-    label = scores = probabilities = spread = interval = learn_new = learn
+    label = scores = probabilities = calibrated = add_losses = spread = variances = interval = (
+        learn_new
+    ) = learn
 
     def rule(self, *_):
         return False
@@ -122,6 +129,7 @@ def core_in_use(name):
         mock.patch.object(single, "SingleRows", rows),
         mock.patch.object(prequential, "IN_USE", "compiled"),
         mock.patch.object(batch, "Reader", reader),
+        mock.patch.object(batch, "FIRST_COLUMNS", WeakValueDictionary()),
     ):
         yield
 
@@ -478,28 +486,20 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
     weights = np.asfortranarray(sums.solve(penalties, sums.diagonal))
     recursion = sums.products.recursion_of(weights, 2.0, penalties)
     until_weight = 40.0 if due < 2000.0 else 0.0
-    registers = [
-        30.0,
-        2000.0,
-        due,
-        1.0,
-        until_weight,
-        0.0,
-        seed % 40,
-        900.0,
-        0.05,
-        2.0 * (seed % 2),
-    ]
-    registers = np.array(registers)
+    registers = np.array([30.0, 2000.0, due, 1.0, until_weight])
     names = {f"x{column}": column for column in range(n_features)}
     counts = np.full(n_targets, 10.0) if targets == "labels" else None
     if outputs and targets == "names":
         outputs = batch.reader_of(outputs, n_targets)
     ridge, scaling = SYSTEMS[seed % len(SYSTEMS)] if mode == SOLVE else SYSTEMS[0]
     units = numbers.choice([0.0, 0.5, 2.0], n_features)
-    sums.rounding.squares[:] = numbers.choice(
-        [0.0, 1e-12, 50.0], sum(sums.shape), p=[0.6, 0.2, 0.2]
-    )
+    if due < 2000.0:
+        units = sums.deviations * numbers.uniform(0.8, 1.2, n_features)
+    is_scaled, doubles_at, is_known = float(seed % 2), 60.0 + seed % 40, float(seed % 3 > 0)
+    numbers_ = [2.0, 2.0, is_scaled, is_scaled, doubles_at, np.nan, is_known, seed % 5]
+    choice = np.concatenate((numbers_, units, units, constants))
+    squares = numbers.choice([0.0, 1e-12, 50.0], sum(sums.shape), p=[0.6, 0.2, 0.2])
+    sums = replace(sums, rounding=sums.rounding._replace(squares=squares))
     kind, unseen = seed % 6 if targets == "labels" else 0, ()
     priors = None
     if kind:
@@ -522,8 +522,7 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
         recursion=None if mode == SOLVE else recursion,
         registers=registers,
         counts=counts,
-        constants=constants if seed % 3 else None,
-        units=units,
+        choice=(choice, CHOSEN_ELSEWHERE, True, np.inf, np.inf),
         ridge=ridge,
         scaling=scaling,
         hands=hands,
@@ -538,15 +537,15 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
         counts_dates=False,
         warns=seed % 4 == 3,
     )
-    return rows, (sums, recursion, registers, counts, hands)
+    return rows, (sums, recursion, registers, counts, hands, choice)
 
 
-def arrays_of(sums, recursion, registers, counts, hands):
+def arrays_of(sums, recursion, registers, counts, hands, choice):
     gram, cross = sums.products.gram_and_cross()
     new = recursion.copied()
     followed = np.triu(new.inverse), new.weights, new.criterion, new.factors, registers
     own = np.triu(gram), cross, sums.squares_of_targets, sums.tally, *(sums.mean or ())
-    return [*own, *followed, *(each for each in (counts, hands) if each is not None)]
+    return [*own, *followed, *(each for each in (counts, hands, choice) if each is not None)]
 
 
 def calls_of(seed, targets, n_features, decay=1.0):
@@ -869,9 +868,12 @@ def test_a_compiled_file_of_another_version_is_not_used():
 def reference_of_streams():
     """Let stream models score and learn rows by the reference."""
     with (
+        mock.patch.object(stream_base, "StreamRows", None),
         mock.patch.object(stream_base, "Experts", reference.Experts),
         mock.patch.object(classifier, "judge_row", reference.judge_row),
         mock.patch.object(classifier, "mix_scores", reference.mix_scores),
+        mock.patch.object(regressor, "mix_forecasts", reference.mix_forecasts),
+        mock.patch.object(regressor, "judge_forecast", reference.judge_forecast),
         mock.patch.object(features, "scale", reference.scale),
         mock.patch.object(features, "scale_after", reference.scale_after),
     ):
@@ -1009,12 +1011,13 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
     core.SingleRows(**named)
     sums, recursion = named["whole"], named["recursion"]
     owners = {"whole": ("tally", "prints", "squares_of_targets"), "recursion": tuple(RECURSION)}
-    named["units"] = np.ones(2)
-    arrays = [
-        (name, None)
-        for name in ("registers", "counts", "constants", "units", "hands")
-        if named[name] is not None
-    ]
+    choice, *others = np.zeros(N_CHOICE + 6), RAW, True, np.inf, np.inf
+    for wrong in (*misfits(choice, "registers", None), np.zeros(N_CHOICE)):
+        for each in ((wrong, *others), wrong, (choice, "text", *others[1:])):
+            with pytest.raises((ValueError, TypeError, BufferError)):
+                core.SingleRows(**(named | {"choice": (wrong,) if each is None else each}))
+    named["choice"] = (choice, *others)
+    arrays = [(name, None) for name in ("registers", "counts", "hands") if named[name] is not None]
     arrays += [(owner, name) for owner, each in owners.items() for name in each]
     for owner, name in arrays:
         array = named[owner] if name is None else getattr(named[owner], name)
@@ -1023,7 +1026,7 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
             with pytest.raises((ValueError, TypeError, BufferError)):
                 core.SingleRows(**(named | {owner: other}))
     with pytest.raises(ValueError, match="not given"):
-        core.SingleRows(**(named | {"scaling": GIVEN, "units": None}))
+        core.SingleRows(**(named | {"scaling": GIVEN, "choice": None}))
     for rounding in (None, sums.rounding._replace(squares=np.zeros(9))):
         with pytest.raises((ValueError, AttributeError)):
             core.SingleRows(**(named | {"whole": changed(sums, "rounding", rounding)}))

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ import onlinels
 from onlinels import LeastSquaresClassifier, LeastSquaresRegressor, core
 from onlinels.core.constants import FOLLOW, HAND_BACK, MAX_FEATURES_SOLVED, SOLVE
 from onlinels.linear.following import MAX_ROWS_BETWEEN_PREDICTIONS
+from onlinels.linear import single
 from onlinels.linear.ridge import penalties_of
-from onlinels.linear.single import mode_of
 from onlinels.linear.solving import solve
 from onlinels.linear.state import in_force, ready
 from support import strategies
@@ -59,6 +60,16 @@ def asks(model, x):
     return [model.predict_one(x), model.predict_interval_one(x)]
 
 
+def mode_of(model):
+    """Return how the core answers questions about a model."""
+    made, state = [], ready(model._state).copied()
+    made_of = mock.Mock(side_effect=lambda **named: made.append(named) or mock.Mock())
+    made_of.solves = True
+    with mock.patch.object(single, "SingleRows", made_of):
+        single.rows_of(state)
+    return made[0]["mode"]
+
+
 def residual_of(model):
     """Return how far the weights are from solving the normal equations, relative to their terms."""
     state = ready(model._state)
@@ -67,7 +78,9 @@ def residual_of(model):
     gram = np.triu(gram) + np.triu(gram, 1).T + np.diag(np.broadcast_to(penalties, len(gram)))
     W, active = model.output_weights, diagonal > 0.0
     W = W[:, state.statistics.target_squares > 0.0] if state.statistics.is_centred else W
-    cross = cross[:, state.statistics.target_squares > 0.0] if state.statistics.is_centred else cross
+    cross = (
+        cross[:, state.statistics.target_squares > 0.0] if state.statistics.is_centred else cross
+    )
     apart, sizes = np.abs(gram @ W - cross), np.abs(gram) @ np.abs(W) + np.abs(cross)
     scale = np.sqrt(np.where(active, gram.diagonal(), np.inf))[:, None]
     largest = (sizes / scale).max(initial=0.0) or 1.0
@@ -84,7 +97,9 @@ def test_weights_solve_the_sums_in_every_way(stream, data):
     model, forgets = make(), make().forgetting_factor != 1.0 or make().half_life is not None
     n_asked = data.draw(st.sampled_from([1, 1, 2, MAX_ROWS_BETWEEN_PREDICTIONS + 2]))
     at = data.draw(st.integers(0, len(rows) - 1))
-    event = data.draw(st.sampled_from(["unlearn", "merge", "fade", "copy", "save", "batch", "none"]))
+    event = data.draw(
+        st.sampled_from(["unlearn", "merge", "fade", "copy", "save", "batch", "none"])
+    )
     for k, (x, target) in enumerate(zip(rows, y, strict=True)):
         if k % n_asked == 0:
             asks(model, x)
@@ -110,7 +125,8 @@ def test_weights_solve_the_sums_in_every_way(stream, data):
             model.learn_many(rows, y)
     one = model._row_scores(rows[0])
     np.testing.assert_allclose(one, model._batch_scores(rows[:1])[1][0], rtol=1e-6, atol=1e-9)
-    assert residual_of(model) < 1e-8
+    # Without a ridge, directions that count as dependent are left out.
+    assert residual_of(model) < (1e-5 if make().ridge == 0.0 else 1e-8)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -152,7 +168,7 @@ def test_one_row_and_many_have_the_same_weights(stream):
     for x, target in zip(rows, y, strict=True):
         first.predict_one(x)
         one = solve(ready(first._state)).output_weights
-        many = solve(ready(second._state)).output_weights if second.count else one
+        many = solve(ready(second._state)).output_weights
         second.predict_one(x)
         np.testing.assert_array_equal(one, many)
         first.learn_one(x, target)
@@ -179,7 +195,7 @@ def test_settings_decide_how_a_model_answers(settings_, mode):
     model, numbers = LeastSquaresRegressor(**settings_), np.random.default_rng(0)
     for row in numbers.normal(size=(40, 3)).tolist():
         model.learn_one(dict(enumerate(row)), sum(row))
-    assert mode_of(ready(model._state)) == mode
+    assert mode_of(model) == mode
 
 
 @compiled
@@ -199,9 +215,8 @@ def test_solutions_are_not_of_this_library_alone(ridge, monkeypatch):
             model.predict_interval_one(x)
             model.learn_one(x, target)
         found = model.predict_interval_one(rows[0]), model.output_weights
-        assert mode_of(model._state) == (FOLLOW if ridge in (1.0, "auto") and not more else SOLVE)
+        assert mode_of(model) == (FOLLOW if ridge in (1.0, "auto") and not more else SOLVE)
         with monkeypatch.context() as patch:
-            patch.setattr("onlinels.linear.single.mode_of", lambda state: HAND_BACK)
             patch.setattr("onlinels.linear.single.is_solved_in_core", lambda state: False)
             patch.setattr("onlinels.linear.solving.is_solved_in_core", lambda state: False)
             state = model._state
@@ -219,5 +234,5 @@ def test_wide_rows_are_left_to_lapack():
         x = dict(enumerate(row))
         model.predict_one(x)
         model.learn_one(x, sum(row))
-        assert mode_of(model._state) == (FOLLOW if model._state.following.recursion else HAND_BACK)
+        assert mode_of(model) == (FOLLOW if model._state.following.recursion else HAND_BACK)
     assert residual_of(model) < 1e-12

@@ -10,6 +10,7 @@
 #define LEAST_GROWTH (1.0 / 16.0)
 #define FEATURES_AT_DOUBLINGS 8192.0
 #define MEMORIES_BETWEEN_SELECTIONS 4.0
+#define MIN_ROWS_FOLLOWED 4.0 /* rows up to the next choice for which an inverse pays, if it tests no ridge */
 
 /* ---- When --------------------------------------------------------------------------------------- */
 
@@ -71,7 +72,7 @@ static void set_due(SingleRows *self, double rows, ptrdiff_t n_varying)
 /* ---- What of ------------------------------------------------------------------------------------ */
 
 /* The standard deviation of a feature, given its sum of squares; 0 if its square would leave the range of numbers. */
-static double deviation_of(const sums_t *s, double square)
+static double deviation_at(const sums_t *s, double square)
 {
     const double deviation = sqrt(square / s->tally[1]);
     return deviation >= MIN_DEVIATION ? deviation : 0.0;
@@ -83,7 +84,7 @@ static int are_units_alike(const SingleRows *self)
     const sums_t *s = &self->sums;
     const real *units = self->choice + N_CHOICE + s->m;
     for (ptrdiff_t i = 0; self->choice[IS_BASE_SCALED] != 0.0 && i < s->m; i++) {
-        const double now = deviation_of(s, told(s, i)), then = units[i];
+        const double now = deviation_at(s, told(s, i)), then = units[i];
         if (now * now > MAX_UNITS_GROWTH * then * then || then * then > MAX_UNITS_GROWTH * now * now)
             return 0;
     }
@@ -97,6 +98,13 @@ static int is_base(const SingleRows *self, double ridge, int is_scaled, const re
     const size_t size = (size_t)self->sums.m * sizeof(real);
     return ridge == c[BASE_RIDGE] && is_scaled == (c[IS_BASE_SCALED] != 0.0)
            && (!is_scaled || !memcmp(units, c + N_CHOICE + self->sums.m, size));
+}
+
+/* Whether weights that follow rows can test the ridge at the next checkpoint. */
+static int tests_ridge(const SingleRows *self)
+{
+    const real *c = self->choice;
+    return c && self->keeps && is_base(self, c[RIDGE], c[IS_SCALED] != 0.0, c + N_CHOICE);
 }
 
 /* Note the features that begin to vary in the prepared row, which is learnt next. Each has a unit of its own until the
@@ -160,7 +168,7 @@ static int choose(SingleRows *self)
     ptrdiff_t n_told = 0;
     for (ptrdiff_t i = 0; i < m; i++) {
         squares[i] = told(s, i);
-        deviations[i] = weight > 0.0 ? deviation_of(s, squares[i]) : 0.0;
+        deviations[i] = weight > 0.0 ? deviation_at(s, squares[i]) : 0.0;
         n_told += squares[i] > 0.0;
         least = deviations[i] > 0.0 && deviations[i] < least ? deviations[i] : least;
         most = deviations[i] > most ? deviations[i] : most;
@@ -173,7 +181,7 @@ static int choose(SingleRows *self)
     spectrum_t spectrum;
     int which = 0, is_kept = 0, is_known = 0, n_kinds = 1;
     const real *kinds[2] = {own, NULL};
-    if (may_keep && !(self->tested_at == count)) {
+    if (may_keep) {
         if (!(is_known = find_spectrum(&products, own, scratch, &spectrum)))
             return 0;
         is_kept = accepts(&spectrum, ridge);
@@ -204,8 +212,8 @@ static int choose(SingleRows *self)
     const real *found = is_kept && c[IS_BASE_SCALED] != 0.0 ? base_units : is_kept ? NULL : kinds[which];
     const int is_same = ridge == c[RIDGE] && (found != NULL) == (c[IS_SCALED] != 0.0)
                         && (!found || !memcmp(found, units, size));
-    if (!is_same || self->registers[SHARE] != 1.0)
-        self->registers[VALID_UNTIL] = 0.0;
+    if (!is_same || self->registers[SHARE] != 1.0 || self->registers[VALID_UNTIL] < 0.0)
+        self->registers[VALID_UNTIL] = 0.0; /* With more rows, an inverse may have its digits. */
     c[RIDGE] = ridge;
     c[IS_SCALED] = found != NULL;
     if (found)
@@ -236,7 +244,8 @@ static int choose(SingleRows *self)
 /* Whether no choice of a ridge is due, or it could be made. */
 static int is_chosen(SingleRows *self) { return self->sums.tally[0] < self->registers[NEXT_DUE] || choose(self); }
 
-/* Pass a checkpoint, if one is due, and the weights that follow rows accept the ridge; otherwise, a choice is due. */
+/* Pass a checkpoint, if one is due, and the ridge is accepted by the weights that follow rows, which takes less time than
+ * by the sums; otherwise, a choice is due. */
 static void pass_checkpoint(SingleRows *self)
 {
     double *registers = self->registers;
@@ -247,9 +256,8 @@ static void pass_checkpoint(SingleRows *self)
     const double rows = count - c[BEGAN], equal = equal_rows(&self->sums, rows);
     if (equal < rows && is_weight_beyond(self, weight))
         registers[NEXT_DUE] = count;
-    if (count != registers[NEXT_DUE] || !self->keeps || is_doubling(self, equal) || !self->recursion.inverse
-        || !(count < registers[VALID_UNTIL]) || self->mode != FOLLOW
-        || !is_base(self, c[RIDGE], c[IS_SCALED] != 0.0, c + N_CHOICE) || !are_units_alike(self))
+    if (count != registers[NEXT_DUE] || is_doubling(self, equal) || !self->recursion.inverse || self->mode != FOLLOW
+        || !(count < registers[VALID_UNTIL]) || !tests_ridge(self) || !are_units_alike(self))
         return;
     const ptrdiff_t n_varying = count_varying(self);
     if (n_varying > MAX_FEATURES_SELECTED && equal < MIN_ROWS_PER_FEATURE * (double)n_varying)
@@ -257,8 +265,6 @@ static void pass_checkpoint(SingleRows *self)
     self->row.imaged_at = -1.0; /* The image serves as scratch memory. */
     if (is_accepted(&self->sums, &self->recursion, self->row.image))
         set_due(self, rows, n_varying);
-    else
-        self->tested_at = count;
 }
 
 /* Choose a ridge if this is due: choose(). Return whether none is due now. */

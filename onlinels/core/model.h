@@ -58,7 +58,6 @@ typedef struct {
     real *of_choice;       /* memory to choose in; NULL before the first choice */
     double memory;         /* number of rows in which weights decay to 1/e; infinite without a factor */
     double between;        /* time after a choice in which the next is due; infinite without a half-life */
-    double tested_at;      /* number of rows at which the ridge was rejected */
     int kinds;             /* CHOSEN_ELSEWHERE, or the units that the ridge may act on */
     int keeps;             /* whether the ridge of the last doubling may be kept */
     double *hands;         /* (N_HANDS): the clock of a half-life; or NULL */
@@ -201,7 +200,6 @@ static int take_choice(SingleRows *self, PyObject *choice)
 {
     const Py_ssize_t m = self->sums.m;
     PyObject *numbers;
-    self->tested_at = -1.0;
     if (choice == Py_None)
         return 1;
     if (!PyTuple_Check(choice)
@@ -231,7 +229,7 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
         return PyErr_NoMemory() != NULL;
     real *nowhere = values + size, *about = nowhere + size, *image = about + ROWS_AT_ONCE * size;
     self->row = (row_t){.values = values, .about = about, .image = image, .imaged = image + m, .imaged_at = -1.0,
-                        .scores = image + 2 * m, .errors = image + 2 * m + n};
+                        .scores = image + 2 * m, .errors = image + 2 * m + n, .own = 1.0};
     self->inlier = (row_t){.values = values, .about = image + 2 * size};
     self->ruled_at = -1.0;
     return take_sums(kept, given[0], m, n, nowhere, &self->sums)

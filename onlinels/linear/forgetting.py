@@ -21,6 +21,7 @@ from onlinels.core.constants import (
     UNTIL,
 )
 from onlinels.rows.times import (
+    FACTORS,
     NANOSECONDS,
     Duration,
     ReadTimes,
@@ -274,7 +275,7 @@ class Clock:
                 return None
             found[:, 0] = times
             return found
-        if times.dtype != np.float64 and {*map(type, times.tolist())} - {int}:
+        if times.dtype.kind not in "fi" and {*map(type, times.tolist())} - {int}:
             return None
         if not ((times % 1 == 0) & (abs(times) < MAX_TIME)).all():
             return None
@@ -282,6 +283,25 @@ class Clock:
         found[:, 1] = counts % LOW_PART
         found[:, 0] = counts - counts % LOW_PART
         return found
+
+    def parts_in(self, t: Any, n_rows: int) -> tuple[Floats] | None:
+        """Return the times in a plain array of numpy, (n_rows,), as `parts` does; None for others.
+
+        Missing times are no times that hands tell.
+        """
+        if type(t) is not np.ndarray or t.shape != (n_rows,):
+            return None
+        if not self.counts_dates:
+            found = self.parts(t) if t.dtype == np.float64 else None
+            return None if found is None else (found,)
+        factor: Any = FACTORS.get(t.dtype)
+        if factor is None:
+            return None
+        counts = t.astype(np.int64)
+        if not (abs(counts.astype(np.float64)) < MAX_TIME / factor).all():
+            return None
+        found = self.parts(counts * factor)
+        return None if found is None else (found,)
 
     def _warn_of_gap(self, ages: Floats) -> None:
         """Warn of rows so many half-lives after the latest one that these no longer count."""

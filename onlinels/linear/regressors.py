@@ -61,10 +61,9 @@ def gaussian(mean: float, variance: float) -> Any:
     (1.0, 2.0)
     """
     # Imported here, because it takes as long as all of this package.
-    from river import proba
+    from onlinels.linear.normal import normal
 
-    of_state: Any = proba.Gaussian
-    return of_state._from_state(n=1, m=mean, var=variance, ddof=0)
+    return normal(mean, variance)
 
 
 def check_level(level: Any) -> float:

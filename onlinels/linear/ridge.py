@@ -322,12 +322,12 @@ def core_choice(state: State, kinds: int) -> tuple[Any, ...] | None:
 
     `kinds` are those of the units that the ridge may act on.
     """
-    numbers, statistics, clock = state.penalty.numbers, state.statistics, state.clock
-    n_features, n_folds = statistics.n_features, state.subsets.n_folds
+    numbers, products, clock = state.penalty.numbers, state.subsets.whole.products, state.clock
+    n_features, n_folds = products.shape[0], state.subsets.n_folds
     if len(numbers) != N_CHOICE + 3 * n_features:
         return None
     is_large = n_features > MAX_FEATURES_SELECTED or n_folds > 1
-    if is_large or not statistics.products.allows_recursion:
+    if is_large or not products.allows_recursion:
         kinds = CHOSEN_ELSEWHERE
     if not clock.forgets:
         return numbers, kinds, n_folds == 1, np.inf, np.inf
@@ -651,8 +651,10 @@ def is_kept(
     ridge, shape = float(penalty.base_ridge or 0.0), statistics.shape
     freedom = statistics.weight - statistics.is_centred
     squares = float(statistics.target_squares.sum())
-    if running is not None and running.trust == 1.0 and penalty.is_base:
-        return is_accepted(running.arrays, freedom, squares)
+    if running is not None and not (running.trust == 1.0 and penalty.is_base):
+        running = None
+    if running is not None and is_accepted(running.arrays, freedom, squares):
+        return True
     if not min(shape):
         return False
     if shape[0] <= MAX_FEATURES_SELECTED:
@@ -661,6 +663,8 @@ def is_kept(
         if known is not None:
             return bool(known)
         return accepts_ridge(in_units(varying_only(sums, diagonal), units), ridge)
+    if running is not None:
+        return False
     penalties, diagonal = penalties_of(ridge, units, statistics)
     weights = np.asfortranarray(statistics.solve(penalties, diagonal))
     found = recursion_at(statistics, weights, ridge, penalties)

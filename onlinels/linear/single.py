@@ -125,21 +125,22 @@ def rows_of(state: State) -> Any:
 
     `onlinels.core` takes these arrays from statistics and recursion by the names of attributes.
     """
-    following, statistics, clock = state.following, state.statistics, state.clock
-    n_features, n_targets = statistics.shape
-    if following.rows is not None or not (n_features and n_targets):
+    following, statistics, clock = state.following, state.subsets.whole, state.clock
+    if following.rows is not None:
         return following.rows
+    n_features, n_targets = statistics.products.shape
+    if not (n_features and n_targets):
+        return None
     ridge, accumulator, _, *decays, _, scaling = state.settings
     known, choice = known_of(ridge, accumulator, *decays, scaling), state.penalty.numbers
     chosen, count = float(choice[RIDGE]), statistics.count
     ridge = known.ridge if chosen != chosen else chosen
     kind = GIVEN if choice[IS_SCALED] else AS_THEY_ARE
-    is_solved = is_solved_in_core(state)
-    mode = FOLLOW if known.follows and is_solved else SOLVE
-    if not is_solved:
+    mode = FOLLOW if known.follows else SOLVE
+    if not is_solved_in_core(state):
         recursion = following.recursion
         mode = HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
-    elif mode == FOLLOW:
+    elif known.follows:
         following.room_for(n_features, n_targets, count, ridge if ridge > 0.0 else 1.0)
     if clock.hands is not None:
         clock.set_until(state.penalty.until_time)
@@ -178,8 +179,9 @@ def rows_of(state: State) -> Any:
 
 def learns_rows(state: State) -> bool:
     """Return whether the core learns rows of a state, as long as these are plain."""
-    decays_errors = state.clock.forgets and state.statistics.rounding.weight
-    return not (decays_errors or state.subsets.folds) and state.clock.is_told
+    clock, subsets = state.clock, state.subsets
+    decays_errors = subsets.whole.rounding.weight and clock.forgets
+    return not (decays_errors or subsets.folds) and clock.is_told
 
 
 def is_solved_in_core(state: State) -> bool:

@@ -163,6 +163,16 @@ class StreamColumns:
         """Names of the columns."""
         return self._columns.names
 
+    @property
+    def places(self) -> dict[Name, Any]:
+        """The column of every name of numbers that dicts had, for `onlinels.core`."""
+        return self._columns.places
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether there are texts."""
+        return bool(self._texts)
+
     def row(self, x: Any) -> StreamRow:
         """Return a sample as a row (n_columns,); features without a column are ignored."""
         known = self._columns.row(x)
@@ -264,6 +274,9 @@ class StreamColumns:
 MIN_RELATIVE_DEVIATION = 1e-9
 """Standard deviation, relative to the mean, below which differences are rounding errors."""
 
+ROWS_OF_SCALE = 1024
+"""Number of rows after which variances that are rounding errors are cleared."""
+
 MAX_GAP_NAMES = 4096
 """Maximum number of names whose gaps are counted: the first ones."""
 
@@ -338,6 +351,23 @@ class RunningScaler:
         variances: Floats = self._state[2]
         return variances
 
+    @property
+    def arrays(self) -> Floats:
+        """The array that `onlinels.core` learns rows into, if no other scaler has it."""
+        return self._state
+
+    def copied(self) -> Self:
+        """Return a scaler with an array of its own."""
+        new = shallow_copy(self)
+        new._state = self._state.copy()
+        return new
+
+    def after(self, n_rows: int) -> Self:
+        """Return a scaler with the array of this one, into which so many rows were learnt."""
+        new = shallow_copy(self)
+        new.n_rows += n_rows
+        return new
+
     def _weight(self, known: Sequence[float] = (0.0, 0.0)) -> float:
         """Return the weight of all rows in which a name had no gap."""
         n_rows, weight = known
@@ -361,7 +391,7 @@ class RunningScaler:
                 weight = SCALE_DECAY * self._weight(self._known.get(name, (0.0, 0.0)))
                 new._known[name] = [float(new.n_rows), weight]
         state = self._state
-        if new.n_rows % 1024 == 0:
+        if new.n_rows % ROWS_OF_SCALE == 0:
             # The mean of a value that has become constant never converges exactly.
             least = (MIN_RELATIVE_DEVIATION * self.means) ** 2
             variances = np.where(self.variances > 0.0, np.maximum(self.variances, least), 0.0)

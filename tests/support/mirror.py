@@ -14,6 +14,7 @@ from scipy.linalg.blas import ddot
 from onlinels.checks import MAX_COUNT
 from onlinels.core.constants import (
     AS_THEY_ARE,
+    BASE_RIDGE,
     BEGAN,
     CONSTANT_TOLERANCE,
     DEVIATIONS,
@@ -25,12 +26,14 @@ from onlinels.core.constants import (
     FOLLOW,
     GAIN,
     GIVEN,
-    GROWTH,
     HALF_LIFE,
     HAND_BACK,
+    IS_BASE_SCALED,
+    IS_KNOWN,
+    IS_SCALED,
     KEPT,
     LEARNT_PRIORS,
-    LEAST_ROWS,
+    LEAST_GROWTH,
     LOW,
     MAX_FEATURES_SOLVED,
     MAX_HALF_LIVES,
@@ -55,17 +58,18 @@ from onlinels.core.constants import (
     MIN_SUM_OF_SQUARES,
     MUCH_HEAVIER,
     MUCH_LARGER,
+    N_CHOICE,
     NEXT_DUE,
     NOW,
     OTHER_PRIORS,
     PREDICTED_AT,
     RENEWAL_ROWS,
     RENEWAL_ROWS_PER_FEATURE,
+    RIDGE,
     ROWS_BETWEEN_ORIGINS,
     ROWS_BETWEEN_TRIALS,
     ROWS_SELECTED_ONE_BY_ONE,
     SCALE,
-    SCALED,
     SHARE,
     SOLVED,
     TIMED,
@@ -383,8 +387,15 @@ class Reader:
 class SingleRows:
     """What predicts and learns single rows in the arrays of a model."""
 
-    def __init__(self, *, whole, inliers, recursion, ridge, scaling, units, **others):
+    def __init__(self, *, whole, inliers, recursion, ridge, scaling, choice, **others):
         vars(self).update(others)
+        self.choice, self.keeps, self.constants, units = None, False, None, None
+        if choice is not None:
+            # Other code chooses.
+            self.choice, _, self.keeps, _, _ = choice
+            units, self.base_units, constants = self.choice[N_CHOICE:].reshape(3, -1)
+            is_known = self.choice[IS_KNOWN] and not np.isnan(constants).all()
+            self.constants = constants if is_known else None
         self.s, self.inliers = sums_of(whole), inliers and sums_of(inliers)
         self.r, self.row, self.inlier = (
             recursion_of(recursion),
@@ -393,7 +404,7 @@ class SingleRows:
         )
         self.ridge = SimpleNamespace(ridge=ridge, scaling=scaling, units=units)
         self.v = SimpleNamespace(solved_at=-1.0, factored_at=-1.0, n_narrow=0)
-        self.n_told = 0
+        self.n_told, self.rule_, self.ruled_at = 0, None, -1.0
 
     def load(self, x, targets):
         self.row.values = self.inlier.values = np.append(x, targets)
@@ -413,7 +424,8 @@ class SingleRows:
 
     def begin(self):
         count, registers = self.s.tally[0], self.registers
-        can = self.mode == FOLLOW and self.r is not None and registers[NEXT_DUE] > count + 1.0
+        least = 1.0 if self.tests_ridge() else 4.0
+        can = self.mode == FOLLOW and self.r is not None and registers[NEXT_DUE] > count + least
         can = can and 0.0 < count - registers[PREDICTED_AT] <= self.patience and may_begin(self.v)
         tried_at = -registers[VALID_UNTIL]
         if not can or (tried_at > 0.0 and count < tried_at + ROWS_BETWEEN_TRIALS):
@@ -477,20 +489,27 @@ class SingleRows:
         s, p, n = self.s, self.priors, len(self.s.target_squares)
         if p is None or s.cross is None or p.kind == OTHER_PRIORS:
             return None
+        if self.rule_ is not None and self.ruled_at == s.tally[0]:
+            return self.rule_
+        known = self.weights_now(False)
+        if known is None:
+            return None
         shares = mean_of(s)[s.m :]
         weights = s.target_squares + s.tally[1] * shares**2
         weights[weights <= p.hidden[:n] + p.hidden[n] * shares**2] = 0.0
-        explained, present = self.r.weights.T @ s.cross, weights > MIN_CLASS_SHARE * weights.sum()
+        explained, present = known.T @ s.cross, weights > MIN_CLASS_SHARE * weights.sum()
         roots = np.where(present, weights, np.inf) ** -0.5
         left = 1.0 - np.linalg.eigvalsh(0.5 * (explained + explained.T) * np.outer(roots, roots))
         if not (left.min() > 0.0 and (1.0 / left).sum() * MIN_SCATTER_SHARE < 1.0):
             return None  # Rounding prevails.
         kinds = {LEARNT_PRIORS: "learnt", EQUAL_PRIORS: "equal"}
         given = kinds.get(p.kind, dict(enumerate(p.given.tolist())))
-        return discriminant(explained, weights, shares, given, range(n))
+        self.rule_ = discriminant(explained, weights, shares, given, range(n))
+        self.ruled_at = s.tally[0]
+        return self.rule_
 
     def rule(self, matrix, constant):
-        found = self.find_rule() if self.can_answer() else None
+        found = self.find_rule()
         if found is not None:
             matrix[:], constant[:] = found
         return found is not None
@@ -534,12 +553,20 @@ class SingleRows:
             free = spread_of_factor(self.s, self.v, self.ridge, self.row, self.forgets)
         else:
             return NotImplemented
-        is_known = free > MIN_FREE * self.s.tally[1]
-        return (scores, self.row.errors.tolist(), free) if is_known else NotImplemented
+        if free != 0.0 and not free > MIN_FREE * self.s.tally[1]:
+            self.row.errors[:], free = np.inf, 0.0
+        elif free == 0.0:
+            return NotImplemented
+        return scores, self.row.errors.tolist(), free
+
+    def hand_over(self, *_):
+        return NotImplemented
+
+    variances = calibrated = add_losses = hand_over
 
     def interval(self, x, least, terms):
         known = self.spread(x)
-        if known is NotImplemented or not known[2] >= least:
+        if known is NotImplemented or not 0.0 < known[2] >= least:
             return NotImplemented
         scores, variances, free = known
         halves = np.polyval(terms[::-1], 1.0 / free) * np.sqrt(variances)
@@ -566,7 +593,6 @@ class SingleRows:
         (count, weight, _), values = self.s.tally, self.row.values
         can_learn = self.learns and self.s.cross is not None and count < self.registers[NEXT_DUE]
         can_learn = can_learn and 0.0 < w <= MAX_SQUARES and (weight > 0.0 or count == 0.0)
-        can_learn = can_learn and (self.is_first() or self.is_constant_where_known())
         if not (can_learn and max(w, 1.0) * ddot(values, values) <= MAX_SQUARES):
             return False
         self.prepare(w, self.decay)
@@ -586,29 +612,57 @@ class SingleRows:
             change(self.inliers, self.inlier)
         self.pass_checkpoint()
 
+    def choose(self):
+        return bool(self.s.tally[0] < self.registers[NEXT_DUE])
+
     def are_units_alike(self):
-        now, then = squares_of(self.s)[: self.s.m] / self.s.tally[1], self.r.penalties
-        then = then / self.registers[SCALED]
-        grown = np.maximum(now, then) > MAX_UNITS_GROWTH * np.minimum(now, then)
-        return not (grown & (now != 0.0)).any()
+        if not self.choice[IS_BASE_SCALED]:
+            return True
+        now = np.sqrt(told(self.s)[: self.s.m] / self.s.tally[1])
+        now, then = np.where(now < MIN_DEVIATION, 0.0, now) ** 2, self.base_units**2
+        return not (np.maximum(now, then) > MAX_UNITS_GROWTH * np.minimum(now, then)).any()
+
+    def tests_ridge(self):
+        c = self.choice
+        if c is None or not self.keeps or c[RIDGE] != c[BASE_RIDGE]:
+            return False
+        same = c[IS_SCALED] == c[IS_BASE_SCALED]
+        return same and (not c[IS_SCALED] or (self.ridge.units == self.base_units).all())
 
     def pass_checkpoint(self):
         registers, (count, weight, squared) = self.registers, self.s.tally
-        rows = count - registers[BEGAN]
+        if self.choice is None:
+            return
+        rows, doubles_at = count - self.choice[BEGAN], self.choice[DOUBLES_AT]
         if is_weight_due(rows, weight, squared, registers[DUE_WEIGHT]):
             registers[NEXT_DUE] = count
-        is_between = (
-            registers[LEAST_ROWS] <= equal_rows(rows, weight, squared) < registers[DOUBLES_AT]
-        )
-        can_keep = count == registers[NEXT_DUE] and registers[GROWTH] > 0.0 and is_between
+        is_between = 0.25 * doubles_at <= equal_rows(rows, weight, squared) < doubles_at
+        can_keep = count == registers[NEXT_DUE] and is_between and self.tests_ridge()
         can_keep = can_keep and self.r is not None and count < registers[VALID_UNTIL]
-        can_keep = can_keep and self.mode == FOLLOW
-        if not can_keep or (registers[SCALED] > 0.0 and not self.are_units_alike()):
-            return
-        if is_accepted(self.s, self.r):
+        can_keep = can_keep and self.mode == FOLLOW and self.are_units_alike()
+        if can_keep and is_accepted(self.s, self.r):
             one_by_one = rows < ROWS_SELECTED_ONE_BY_ONE
-            registers[NEXT_DUE] = count + (1.0 if one_by_one else ceil(registers[GROWTH] * rows))
-            registers[DUE_WEIGHT] = weight * (1.0 + registers[GROWTH]) * (1.0 - DUE_TOLERANCE)
+            registers[NEXT_DUE] = count + (1.0 if one_by_one else ceil(LEAST_GROWTH * rows))
+            registers[DUE_WEIGHT] = weight * (1.0 + LEAST_GROWTH) * (1.0 - DUE_TOLERANCE)
+
+    def note_changes(self):
+        c, x, share = self.choice, self.row.values[: self.s.m], self.row.w / self.row.total
+        share *= 1.0 - share if self.s.is_centred else 1.0
+        known = ~np.isnan(self.constants)
+        begin = np.abs(x - self.constants) > CONSTANT_TOLERANCE * np.abs(self.constants)
+        units = np.sqrt(share) * np.abs(x - self.constants)
+        if begin.any() and known.all():
+            c[BEGAN] = max(0.0, self.s.tally[0] - 1.0)
+        self.constants[begin] = np.nan
+        for i in np.flatnonzero(begin & (units > 0.0) & bool(c[IS_SCALED])):
+            self.ridge.units[i] = units[i]
+            self.base_units[i] = units[i] if c[IS_BASE_SCALED] else self.base_units[i]
+            if self.r is not None:
+                self.r.penalties[i] = c[RIDGE] * units[i] ** 2
+                own = self.r.factors[KEPT] * self.r.penalties[i]
+                self.r.inverse[i, i] = self.r.factors[SCALE] / own
+        if (begin == known).all():
+            self.constants = None
 
     def learn_read(self, column):
         share = self.registers[SHARE] * (self.decay if self.s.tally[1] > 0.0 else 1.0)
@@ -619,6 +673,8 @@ class SingleRows:
             self.counts[column] += 1.0
         if self.constants is not None and self.is_first():
             self.constants[:] = self.row.values[: self.s.m]
+        elif self.constants is not None:
+            self.note_changes()
         self.learn_prepared(is_restored)
 
     def targets_of(self, y):
@@ -696,7 +752,7 @@ class SingleRows:
         self.prepare(w, decay)
         self.learn_prepared()
 
-    def learn_many(self, X, targets):
+    def learn_many(self, X, targets, times=None):
         return False  # Other code learns them.
 
     def predict_learn(self, X, targets, w, scores, variances, times):
