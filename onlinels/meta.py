@@ -27,6 +27,7 @@ from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel, scores_of
 from onlinels.linear.prequential import Answers, labels_before
 from onlinels.linear.scoring import (
+    SCALE_PENALTIES,
     SOFTMAX_SCALES,
     ScoringClassifier,
     best_scale,
@@ -163,6 +164,20 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
     def _wrapped_model(self) -> Any:
         return self.classifier
 
+    @property
+    def _core_rows(self) -> Any:
+        """What answers single rows of the wrapped model; None if there are steps before it."""
+        last = self.classifier
+        # River's pipelines are instances of what they end in.
+        return last._state.following.rows if type(last) is LeastSquaresClassifier else None
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
+        """Return the wrapped model's label for one sample, None if nothing is learnt yet."""
+        with self._lock:
+            rows = self._core_rows
+            label = NotImplemented if rows is None else rows.label(x)
+            return super().predict_one(x) if label is NotImplemented else label
+
     def _row_features(self, x: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """Return the features of a sample that the last step receives."""
         return self.classifier.transform_one(x) if is_pipeline(self.classifier) else x
@@ -216,8 +231,11 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         return answers, later.classes, ((vars(self).update, own), *parts_after())
 
     def _teach(self, x: Mapping[Any, Any], y: Any, **others: Any) -> None:
-        """Teach the wrapped model a row; only the first row has not been checked before."""
-        if not is_blank(self.classifier):
+        """Teach the wrapped model a row; only the first row has not been checked before.
+
+        Of a pipeline, the last step may refuse what other steps have learnt.
+        """
+        if not (is_pipeline(self.classifier) and is_blank(self.classifier)):
             self.classifier.learn_one(x, y, **others)
             return
         later, parts_after = aside(self.classifier)
@@ -244,8 +262,13 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
             If the wrapped model rejects the sample. The model is then unchanged.
         """
         with self._lock:
-            label, weight = read_whole(lambda: (read_label(y), float(check_weights(w, 1))), self)
-            self._learn_row(x, label, weight, kwargs)
+            if not self._learn_plain(x, y, w, kwargs):
+                read = read_whole(lambda: (read_label(y), float(check_weights(w, 1))), self)
+                self._learn_row(x, *read, kwargs)
+
+    def _learn_plain(self, x: Any, y: Any, w: Any, others: dict[str, Any]) -> bool:
+        """Learn a row, if the core can score it; return whether it was learnt."""
+        return False
 
     @abstractmethod
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
@@ -335,10 +358,14 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         """Return probabilities, a column per class, in the kind of `X`."""
         return super().predict_proba_many(X)
 
-    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+    def _scores_one(self, x: Mapping[Any, Any]) -> list[float]:
         # Before anything is learnt, values are not read and transformers are not called.
         features = x if is_blank(self.classifier) else self._row_features(x)
-        return np.asarray(last_step(self.classifier)._row_scores(features))
+        scores: list[float] = last_step(self.classifier)._scores_one(features)
+        return scores
+
+    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        return np.array(self._scores_one(x))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         features = self.classifier.transform_many(X) if is_pipeline(self.classifier) else X
@@ -569,6 +596,24 @@ class CalibratedClassifier(WrappedClassifier):
     def scale(self) -> float:
         """The current scale a; 4 before anything is learnt."""
         return best_scale(self._losses)
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
+        """Return the probability of every class for one sample, {} before anything is learnt."""
+        with self._lock:
+            rows = self._core_rows
+            if rows is not None:
+                known = rows.calibrated(x, SOFTMAX_SCALES, self._losses, SCALE_PENALTIES)
+                if known is not NotImplemented:
+                    found: dict[Label, float] = self.classifier._by_label(known)
+                    return found
+            return super().predict_proba_one(x)
+
+    def _learn_plain(self, x: Any, y: Any, w: Any, others: dict[str, Any]) -> bool:
+        rows, added = self._core_rows, np.zeros(len(SOFTMAX_SCALES))
+        if rows is None or rows.add_losses(x, y, w, SOFTMAX_SCALES, added) is NotImplemented:
+            return False
+        learn_and_note(partial(self.classifier.learn_one, x, y, w=w, **others), self, added)
+        return True
 
     def _scores_before(self, X: Any) -> Floats:
         """Return the scores of rows that are learnt next, from which columns may be absent."""

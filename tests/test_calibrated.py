@@ -12,7 +12,13 @@ from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
 )
-from onlinels.linear.scoring import SCALE_PENALTIES, SOFTMAX_SCALES, best_scale, calibrate
+from onlinels.linear.scoring import (
+    SCALE_PENALTIES,
+    SOFTMAX_SCALES,
+    best_scale,
+    calibrate,
+    log_losses,
+)
 from support import laws, strategies
 from support.strategies import classifier_settings, rows, splits
 
@@ -119,3 +125,50 @@ def test_what_cannot_be_merged():
     one, other = (CalibratedClassifier(LeastSquaresClassifier(ridge=r)) for r in (1.0, 2.0))
     with pytest.raises(ValueError, match="different settings"):
         one.merge(other)
+
+
+LABELS = ["a", 1, 2.5, "b", ("c", 1)]
+
+
+@given(
+    st.sampled_from([None, "equal", "learnt", {"a": 2.0, "never": 0.5}]),
+    st.integers(1, 5),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_single_rows_are_scored_and_calibrated_as_batches(priors, n_classes, is_plain, seed):
+    """By compiled code, also where labels are not of plain types, and from a pickle on."""
+    random, labels = np.random.default_rng(seed), (LABELS[:4] if is_plain else LABELS[::-1])
+    model = CalibratedClassifier(LeastSquaresClassifier(1.0, priors=priors))
+    losses = np.zeros(len(SOFTMAX_SCALES))
+    for step in range(40):
+        column = int(random.integers(min(n_classes, len(labels))))
+        x = {"x": column + random.normal(), "y": random.normal()}
+        y, w = labels[column], float(random.choice([1.0, 1.0, 0.5, 0.0]))
+        scores, plain = model.scores_many([x])[0], model.classifier
+        if scores:
+            (expected,) = model.predict_proba_many([x])
+            found = model.predict_proba_one(x)
+            assert list(found) == list(expected)
+            assert [*found.values()] == pytest.approx([*expected.values()], rel=1e-9)
+            assert model.predict_one(x) == plain.predict_one(x)
+        if y in plain.classes:
+            rows = np.array([[*scores.values()]]), np.array([plain.classes.index(y)])
+            losses += log_losses(*rows, w, float(plain.count), len(plain.classes))[0]
+        model.learn_one(x, y, w)
+        np.testing.assert_allclose(model._losses, losses, rtol=1e-9, atol=1e-9)
+        if step == 20:
+            model = pickle.loads(pickle.dumps(model))
+
+
+@pytest.mark.parametrize("w", [-1.0, np.nan, np.inf, "w"])
+def test_a_bad_weight_changes_no_loss(w):
+    model = CalibratedClassifier(LeastSquaresClassifier(1.0))
+    for k in range(20):
+        model.predict_proba_one({"x": k % 5})
+        model.learn_one({"x": float(k % 5)}, k % 2)
+    before = model._losses.copy()
+    with pytest.raises((TypeError, ValueError)):
+        model.learn_one({"x": 1.0}, 1, w)
+    assert (model._losses == before).all()
+    assert model.count == 20

@@ -19,6 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pandas as pd
@@ -60,7 +61,7 @@ from onlinels.core.constants import (
 from onlinels.linear import prequential, single
 from onlinels.rows import batch
 from onlinels.stream import base as stream_base
-from onlinels.stream import classifier, features
+from onlinels.stream import classifier, features, regressor
 from onlinels.sums.axes import grown
 from onlinels.sums.forms import GramSums
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
@@ -79,7 +80,9 @@ class HandsOver(mirror.SingleRows):
     def learn(self, *_):
         return NotImplemented
 
-    label = scores = probabilities = spread = interval = learn_new = learn
+    label = scores = probabilities = calibrated = add_losses = spread = variances = interval = (
+        learn_new
+    ) = learn
 
     def rule(self, *_):
         return False
@@ -127,6 +130,7 @@ def core_in_use(name):
         mock.patch.object(single, "SingleRows", rows),
         mock.patch.object(prequential, "IN_USE", "compiled"),
         mock.patch.object(batch, "Reader", reader),
+        mock.patch.object(batch, "FIRST_COLUMNS", WeakValueDictionary()),
     ):
         yield
 
@@ -911,9 +915,12 @@ def test_a_compiled_file_of_another_version_is_not_used():
 def reference_of_streams():
     """Let stream models score and learn rows by the reference."""
     with (
+        mock.patch.object(stream_base, "StreamRows", None),
         mock.patch.object(stream_base, "Experts", reference.Experts),
         mock.patch.object(classifier, "judge_row", reference.judge_row),
         mock.patch.object(classifier, "mix_scores", reference.mix_scores),
+        mock.patch.object(regressor, "mix_forecasts", reference.mix_forecasts),
+        mock.patch.object(regressor, "judge_forecast", reference.judge_forecast),
         mock.patch.object(features, "scale", reference.scale),
         mock.patch.object(features, "scale_after", reference.scale_after),
     ):

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -158,3 +159,46 @@ def test_gas_sensors_that_age(printed, tmp_path):
     output = printed("sensor_stream", "--data", str(tmp_path), "--quick", "--out", str(tmp_path))
     assert "after 1-2" in output
     assert is_drawn(tmp_path / "sensor_stream_gas.png")
+
+
+@pytest.fixture
+def speed(monkeypatch):
+    """Return the script that measures every setting; it sets the numbers of threads."""
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.setenv(variable, "1")
+    return importlib.import_module("speed.settings")
+
+
+def test_every_setting_of_a_public_model_is_measured(speed):
+    assert speed.unmeasured() == []
+    known = {(name, "") for name in speed.onlinels.__all__}
+    assert {(name, "") for name, _ in speed.ELSEWHERE} <= known
+
+
+def test_a_setting_or_a_question_without_a_line_is_named(speed):
+    class Slower(speed.LeastSquaresRegressor):
+        def __init__(self, ridge=1.0, pace=2):
+            super().__init__(ridge)
+
+        def predict_median_one(self, x):
+            return self.predict_one(x)
+
+    module = SimpleNamespace(__all__=["Slower"], Slower=Slower)
+    expected = ["Slower(ridge=)", "Slower(pace=)", "Slower.predict_median_one"]
+    assert speed.unmeasured(module) == expected
+    speed.SUMS_BY_ACCUMULATOR["plain"] = None
+    try:
+        assert speed.unmeasured() == ["accumulator='plain'"]
+    finally:
+        del speed.SUMS_BY_ACCUMULATOR["plain"]
+
+
+def test_every_line_of_the_settings_is_of_a_model_that_answers_and_learns(speed):
+    rows = {kind: speed.draw(3, kind, 8) for kind in ("independent", "correlated", "absent")}
+    for case in speed.CASES:
+        turn = speed.Turn(case, rows.get(case.data, rows["correlated"]))
+        turn.seconds(0, 5)
+        turn.seconds(5, 8)
+        assert str(case)
+    texts = [str(case) for case in speed.CASES]
+    assert len(set(texts)) == len(texts)

@@ -262,6 +262,23 @@ def taught_twice(models, row, w, t):
         model.learn_many([row[0]] * 2, [row[1]] * 2, [w] * 2, t)
 
 
+def taught_arrays(models, row, w, t):
+    """Let models learn four rows: an array, and dicts."""
+    X = np.outer([1.0, -2.0, 0.5, 1.0], [*row[0].values()]) + np.eye(4, 3)
+    steps, forms = [0, 2, -1, 1], [None, None]
+    if isinstance(t, (int, float)) and abs(t) < 2**50:
+        forms = np.array([float(t + step) for step in steps]), [t + step for step in steps]
+    elif type(t) is datetime and t.tzinfo is None:
+        dates = [t + timedelta(minutes=step) for step in steps]
+        forms = np.array(dates, "datetime64[us]"), dates
+    elif t is not None:
+        forms = [t] * 4, [t] * 4
+    for model, rows, each in zip(
+        models, (X, [dict(enumerate(x)) for x in X.tolist()]), forms, strict=True
+    ):
+        model.learn_many(rows, X @ [1.0, 2.0, 3.0] + w, t=each)
+
+
 def forecasting(models, row, w, t):
     """Predict rows, then learn them: by the core, and by other code. What fails moves nothing."""
     t = None if t is None else [t] * 2
@@ -313,6 +330,8 @@ CHANGES = [row_by_row] * 5 + [
     asking,
     forecasting,
     taught_twice,
+    taught_arrays,
+    taught_arrays,
     *COPIES,
 ]
 

@@ -193,7 +193,18 @@ def learn_rows(model):
     model.learn_many(pd.DataFrame(SAMPLES[12:16]), LABELS[12:16])
 
 
+def asked(n_rows):
+    """Return a stream whose last row, and its forecast, only C knows."""
+    model = stream(n_rows)
+    model.predict_one(SAMPLES[n_rows])
+    return model
+
+
 STREAMS = {
+    "forecast row": (lambda: asked(12), lambda m: m.learn_one(SAMPLES[12], LABELS[12])),
+    "another forecast": (lambda: asked(12), lambda m: m.predict_one(SAMPLES[40])),
+    "another row": (lambda: asked(12), lambda m: m.learn_one(SAMPLES[13], LABELS[13])),
+    "a file after a forecast": (lambda: asked(12), laws.saved),
     "known row": (lambda: stream(5), learn_row),
     "first row": (StreamClassifier, lambda m: m.learn_one({"a": 1.0, "d": "red"}, "first")),
     "new names": (lambda: stream(4), lambda m: m.learn_one({"a": 1.0, "d": "x", "e": None}, "3")),
@@ -252,7 +263,16 @@ def forecasts(model):
     return [model.predict_many(SAMPLES[20:23]), model.count]
 
 
+def asked_of_number(n_rows=12):
+    model = numbers(n_rows)
+    model.predict_one(SAMPLES[n_rows])
+    return model
+
+
 NUMBERS = {
+    "forecast row": (asked_of_number, lambda m: m.learn_one(SAMPLES[12], 2.0)),
+    "another forecast": (asked_of_number, lambda m: m.predict_interval_one(SAMPLES[40])),
+    "a file after a forecast": (asked_of_number, laws.saved),
     "known row": (lambda: numbers(5), lambda m: m.learn_one(SAMPLES[12], 3.0)),
     "answered blocks": (
         lambda: numbers(9),

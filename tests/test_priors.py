@@ -1,9 +1,14 @@
 """Priors: linear discriminant analysis from the statistics of least squares."""
 
 import copy
+import ctypes
 import pickle
+import shutil
+import subprocess
 from contextlib import suppress
 from fractions import Fraction
+from itertools import product
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -13,6 +18,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+import onlinels
 from onlinels import (
     CalibratedClassifier,
     DriftAwareClassifier,
@@ -459,6 +465,67 @@ def test_single_rows_are_answered_as_batches_are(data, n_classes, seed):
             model = changed(model, draw, learnt, all_priors)
         if not model.count:
             break
+
+
+WAYS = {
+    "C99": (["-std=c99"], np.float64, 1e-12),
+    "C99, float": (["-std=c99", "-DREAL=float"], np.float32, 1e-4),
+    "C++": (["-std=c++17", "-x", "c++"], np.float64, 1e-12),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_header(way, tmp_path):
+    """It compiles without warnings, and maps scores as numpy does, in float too."""
+    options, kind, tolerance = WAYS[way]
+    compiler = shutil.which("g++" if way == "C++" else "gcc")
+    if compiler is None:
+        pytest.skip("there is no compiler")
+    folder, built = Path(onlinels.core.__file__).parent, tmp_path / "harness.so"
+    source = Path(__file__).parent / "support" / "classes_harness.c"
+    strict = "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fPIC", "-shared"
+    command = (
+        compiler,
+        "-O2",
+        *strict,
+        f"-I{folder}",
+        *options,
+        str(source),
+        "-o",
+        str(built),
+        "-lm",
+    )
+    subprocess.run(command, check=True)
+    classify, numbers = ctypes.CDLL(str(built)).classify, np.random.default_rng(0)
+    for n, priors in product(range(1, 12), ["learnt", "equal", {0: 2.0}]):
+        weights = numbers.integers(1, 50, n).astype(float)
+        weights[numbers.random(n) < 0.2] = 0.0
+        weights[0] = 3.0
+        shares = weights / weights.sum()
+        scores = shares + 0.2 * numbers.normal(size=n)
+        means = numbers.normal(size=(n, 2 * n))
+        means -= shares @ means
+        # G of rows whose scatter within classes is the unit matrix.
+        sums = means.T * weights
+        explained = sums.T @ np.linalg.solve(np.eye(2 * n) + sums @ means, sums)
+        expected = scoring.discriminant(explained, weights, shares, priors, range(n))
+        given = {"learnt": weights, "equal": np.ones(n)} if isinstance(priors, str) else {}
+        given = given.get(priors) if given else np.append(2.0, np.ones(n - 1))
+        arrays = [np.array(each, dtype=kind) for each in (scores, weights, shares, given)]
+        matrix = np.array(explained, dtype=kind, order="F")
+        told = [matrix, *(np.zeros(n, kind) for _ in range(4))]
+        pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*arrays, *told)]
+        pointers.insert(4, ctypes.c_int(priors == "equal"))
+        assert classify(ctypes.c_ssize_t(n), *pointers) == 1
+        discriminants = expected.scores(scores)
+        posterior, nearest = (
+            each(discriminants[None] if each is scoring.posteriors else scores[None])[0]
+            for each in (scoring.posteriors, scoring.probabilities_of)
+        )
+        known = [*expected, discriminants, posterior, nearest]
+        for found, value in zip(told, known, strict=True):
+            size = np.abs(expected.matrix).max()
+            np.testing.assert_allclose(found, value, rtol=tolerance * size, atol=tolerance * size)
 
 
 @pytest.mark.skipif(IN_USE != "compiled", reason="the extension is not in use")

@@ -78,7 +78,9 @@ def residual_of(model):
     gram = np.triu(gram) + np.triu(gram, 1).T + np.diag(np.broadcast_to(penalties, len(gram)))
     W, active = model.output_weights, diagonal > 0.0
     W = W[:, state.statistics.target_squares > 0.0] if state.statistics.is_centred else W
-    cross = cross[:, state.statistics.target_squares > 0.0] if state.statistics.is_centred else cross
+    cross = (
+        cross[:, state.statistics.target_squares > 0.0] if state.statistics.is_centred else cross
+    )
     apart, sizes = np.abs(gram @ W - cross), np.abs(gram) @ np.abs(W) + np.abs(cross)
     scale = np.sqrt(np.where(active, gram.diagonal(), np.inf))[:, None]
     largest = (sizes / scale).max(initial=0.0) or 1.0
@@ -95,7 +97,9 @@ def test_weights_solve_the_sums_in_every_way(stream, data):
     model, forgets = make(), make().forgetting_factor != 1.0 or make().half_life is not None
     n_asked = data.draw(st.sampled_from([1, 1, 2, MAX_ROWS_BETWEEN_PREDICTIONS + 2]))
     at = data.draw(st.integers(0, len(rows) - 1))
-    event = data.draw(st.sampled_from(["unlearn", "merge", "fade", "copy", "save", "batch", "none"]))
+    event = data.draw(
+        st.sampled_from(["unlearn", "merge", "fade", "copy", "save", "batch", "none"])
+    )
     for k, (x, target) in enumerate(zip(rows, y, strict=True)):
         if k % n_asked == 0:
             asks(model, x)

@@ -1,6 +1,7 @@
 """How sure models are: probabilities, margins, variances and intervals, each by its definition."""
 
 import math
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
+from onlinels.core import IN_USE
 from support import laws, strategies
 
 # -- classifiers: from scores to probabilities ----------------------------------------------------
@@ -372,3 +374,93 @@ def test_near_singular_systems_count_no_parameter_twice(ridge):
     for a, b in X.tolist():
         found = spread(twice, {0: a, 1: b, 2: a})
         assert found == pytest.approx(spread(once, {0: a, 1: b}), rel=1e-3)
+
+
+# -- single rows while a model learns -------------------------------------------------------------
+
+FORGETTING = [{}, {}, {"forgetting_factor": 0.97}, {"half_life": 15.0}]
+
+
+@st.composite
+def settings_that_are_solved(draw):
+    """Draw settings in which weights follow rows, or are solved for each question."""
+    settings = {
+        "ridge": draw(st.sampled_from([0.1, 5.0, 5.0, "auto"])),
+        "accumulator": draw(st.sampled_from(["gram", "recursive"])),
+        "fit_intercept": draw(st.booleans()),
+        "scaling": draw(st.sampled_from([None, "auto", "standard"])),
+    }
+    return settings | draw(st.sampled_from(FORGETTING))
+
+
+def stream(seed, n_features, is_collinear):
+    """Yield rows, and three numbers for each, of which the last is only rounding."""
+    numbers = np.random.default_rng(seed)
+    for _ in range(4 * n_features + 12):
+        row = numbers.normal(size=n_features) + 1.0
+        if is_collinear:
+            row[-1] = row[0] + 1e-7 * row[-1]
+        y = row @ np.arange(n_features) + numbers.normal(size=3) * (1.0, 10.0, 1e-12)
+        yield dict(enumerate(row.tolist())), y.tolist()
+
+
+@given(settings_that_are_solved(), st.integers(1, 6), st.integers(0, 2**32 - 1), st.integers(0, 4))
+def test_every_row_has_the_uncertainty_of_a_batch_of_it(settings, n_features, seed, n_asked):
+    """From the first row on, however often, and by whatever, models are asked."""
+    several, one = (
+        kind(**settings) for kind in (LeastSquaresMultiTargetRegressor, LeastSquaresRegressor)
+    )
+    for number, (x, y) in enumerate(stream(seed, n_features, seed % 5 == 0)):
+        near = {"rel": 1e-6, "abs": 1e-6}
+        if number % (n_asked + 1) == 0:
+            dists, ends = several.predict_one(x, True), several.predict_interval_one(x, 0.5)
+            (mean,), (deviation,) = one.predict_many(np.array([[*x.values()]]), True)
+            fresh = one.predict_one(x, with_dist=True)
+            assert (fresh.mu, fresh.sigma) == pytest.approx((mean, deviation), **near)
+            (known,), (known_ends,) = (
+                several.predict_many([x], True),
+                several.predict_interval_many([x], 0.5),
+            )
+            for name in several.target_names:
+                told, expected = dists[name], known[name]
+                assert (told.mu, told.sigma) == pytest.approx((expected.mu, expected.sigma), **near)
+                assert ends[name] == pytest.approx(known_ends[name], **near)
+                assert (told.sigma == np.inf) == (ends[name] == (-np.inf, np.inf))
+        one.learn_one(x, y[0])
+        several.learn_one(x, dict(zip("uvw", y, strict=True)))
+
+
+@given(settings_that_are_solved(), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_scores_of_every_row_have_the_variances_of_a_batch_of_it(settings, n_features, seed):
+    model = LeastSquaresClassifier(**settings)
+    for x, y in stream(seed, n_features, seed % 5 == 0):
+        found = model.variance_one(x)
+        assert tuple(found) == model.classes
+        if found:
+            expected = model.variance_many(np.array([[*x.values()]]))[0]
+            assert [*found.values()] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+        model.learn_one(x, "abc"[int(y[0]) % 3])
+
+
+@pytest.mark.skipif(IN_USE != "compiled", reason="the extension is not in use")
+@pytest.mark.parametrize("settings", [{"ridge": 1.0}, {"ridge": 1.0, "scaling": "standard"}])
+@pytest.mark.parametrize("kind", [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor])
+def test_no_other_code_answers_single_rows(kind, settings):
+    """Once predictions keep coming."""
+    model, classifier = kind(**settings), LeastSquaresClassifier(**settings)
+    is_one = kind is LeastSquaresRegressor
+
+    def turn(x, y):
+        model.predict_one(x, with_dist=True)
+        model.predict_interval_one(x, 0.9)
+        classifier.variance_one(x)
+        model.learn_one(x, y[0] if is_one else {"u": y[0], "v": y[1]})
+        classifier.learn_one(x, y[0] > 6.0)
+
+    for x, y in stream(0, 4, False):
+        turn(x, y)
+    fails = dict.fromkeys(["_variances", "_scores_asked"], mock.Mock(side_effect=AssertionError))
+    of_model, of_classifier = (mock.patch.multiple(each, **fails) for each in (model, classifier))
+    with of_model, of_classifier:
+        for x, y in stream(1, 4, False):
+            turn(x, y)

@@ -9,7 +9,9 @@ from typing import Any
 from onlinels.core.constants import LAYOUT
 from onlinels.core.reference import (
     Experts,
+    judge_forecast,
     judge_row,
+    mix_forecasts,
     mix_scores,
     scale,
     scale_after,
@@ -17,11 +19,14 @@ from onlinels.core.reference import (
 )
 from onlinels.core.rows import SingleRows
 
-__all__ = ["IN_USE", "Experts", "Reader", "SingleRows", "judge_row", "mix_scores"]
-__all__ += ["note_core", "scale", "scale_after", "settle"]
+__all__ = ["IN_USE", "Experts", "Reader", "SingleRows", "StreamRows", "judge_row", "mix_scores"]
+__all__ += ["judge_forecast", "mix_forecasts", "note_core", "scale", "scale_after", "settle"]
 
 Reader: Any = None
 """What reads dicts; None without the extension, where other code does."""
+
+StreamRows: Any = None
+"""What predicts and learns rows of stream models; None without the extension."""
 
 select_ridge: Any = None
 """Selects the ridge and its units from sums; None without the extension."""
@@ -43,7 +48,9 @@ if os.environ.get("ONLINELS_CORE") != "reference":
         if compiled.LAYOUT == LAYOUT:
             Reader, SingleRows = compiled.Reader, compiled.SingleRows  # type: ignore[misc]
             Experts, settle = compiled.Experts, compiled.settle  # type: ignore[misc]
+            StreamRows = compiled.StreamRows
             judge_row, mix_scores = compiled.judge_row, compiled.mix_scores
+            judge_forecast, mix_forecasts = compiled.judge_forecast, compiled.mix_forecasts
             scale, scale_after = compiled.scale, compiled.scale_after
             select_ridge, accepts_ridge = compiled.select_ridge, compiled.accepts_ridge
             IN_USE = "compiled"

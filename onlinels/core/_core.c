@@ -1,7 +1,8 @@
 /* The heart in C, bound to CPython's limited API: rows of dicts and arrays, predicted and learnt.
  *
  * The equations stand in recursion.h, solve.h and stream.h, which know no Python. Their binding: `Reader` in reading.h;
- * `SingleRows` in model.h, its answers in answers.h, the rows that it learns in learning.h; `Experts` in experts.h.
+ * `SingleRows` in model.h, its answers in answers.h, the rows that it learns in learning.h; `Experts` in experts.h,
+ * and `StreamRows` in stream_rows.h.
  *
  * No Python code runs inside a call: names and labels of other types than Python's and numpy's own,
  * whose `__eq__` might be Python code, are handed back. So no other thread, and no interrupt, comes
@@ -18,11 +19,10 @@
 #error "Without the global interpreter lock, rows are learnt by onlinels/core/rows.py."
 #endif
 
-#include "experts.h"
-#include "learning.h"
+#include "stream_rows.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 21
+#define LAYOUT 23
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -33,11 +33,14 @@ static PyMethodDef rows_methods[] = {
     {"scores", (PyCFunction)SingleRows_scores, METH_O, NULL},
     {"scores_of", (PyCFunction)SingleRows_scores_of, METH_O, NULL},
     {"probabilities", (PyCFunction)SingleRows_probabilities, METH_O, NULL},
+    {"calibrated", (PyCFunction)(void (*)(void))SingleRows_calibrated, METH_FASTCALL, NULL},
+    {"add_losses", (PyCFunction)(void (*)(void))SingleRows_add_losses, METH_FASTCALL, NULL},
     {"rule", (PyCFunction)SingleRows_rule, METH_VARARGS, NULL},
     {"solve", (PyCFunction)SingleRows_solve, METH_O, NULL},
     {"hold", (PyCFunction)SingleRows_hold, METH_O, NULL},
     {"told", (PyCFunction)SingleRows_told, METH_NOARGS, NULL},
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
+    {"variances", (PyCFunction)SingleRows_variances, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},
     {"learn", (PyCFunction)(void (*)(void))SingleRows_learn, METH_FASTCALL, NULL},
     {"learn_new", (PyCFunction)(void (*)(void))SingleRows_learn_new, METH_FASTCALL, NULL},
@@ -52,6 +55,15 @@ static PyMethodDef experts_methods[] = {
     {"learn", (PyCFunction)Experts_learn, METH_VARARGS, NULL},
     {"plan", Experts_plan, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
+static PyMethodDef stream_methods[] = {
+    {"scores", (PyCFunction)StreamRows_scores, METH_O, NULL},
+    {"label", (PyCFunction)StreamRows_label, METH_O, NULL},
+    {"probabilities", (PyCFunction)StreamRows_probabilities, METH_O, NULL},
+    {"normal", (PyCFunction)StreamRows_normal, METH_O, NULL},
+    {"learn", (PyCFunction)(void (*)(void))StreamRows_learn, METH_FASTCALL, NULL},
+    {"told", (PyCFunction)StreamRows_told, METH_NOARGS, NULL},
+    {"count", (PyCFunction)StreamRows_count, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL}};
 static PyMethodDef module_methods[] = {
     {"settle", settle, METH_VARARGS, NULL},
     {"select_ridge", choose_ridge, METH_VARARGS, NULL},
@@ -60,6 +72,8 @@ static PyMethodDef module_methods[] = {
     {"scale_after", scale_after, METH_VARARGS, NULL},
     {"mix_scores", mix_scores, METH_VARARGS, NULL},
     {"judge_row", judge_row, METH_VARARGS, NULL},
+    {"mix_forecasts", mix_numbers, METH_VARARGS, NULL},
+    {"judge_forecast", judge_forecast, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
 #define FLAGS (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC)
@@ -71,8 +85,10 @@ static PyMethodDef module_methods[] = {
 static PyType_Slot reader_slots[] = SLOTS(Reader, reader_methods);
 static PyType_Slot rows_slots[] = SLOTS(SingleRows, rows_methods);
 static PyType_Slot experts_slots[] = SLOTS(Experts, experts_methods);
+static PyType_Slot stream_slots[] = SLOTS(StreamRows, stream_methods);
 static PyType_Spec experts_spec = {"onlinels.core._core.Experts", sizeof(Experts), 0, FLAGS, experts_slots};
 static PyType_Spec reader_spec = {"onlinels.core._core.Reader", sizeof(Reader), 0, FLAGS, reader_slots};
+static PyType_Spec stream_spec = {"onlinels.core._core.StreamRows", sizeof(StreamRows), 0, FLAGS, stream_slots};
 static PyType_Spec rows_spec = {"onlinels.core._core.SingleRows", sizeof(SingleRows), 0, FLAGS, rows_slots};
 
 static int add_types(PyObject *module)
@@ -80,6 +96,7 @@ static int add_types(PyObject *module)
     const int failed = PyModule_AddObject(module, "Reader", PyType_FromSpec(&reader_spec))
                        || PyModule_AddObject(module, "SingleRows", PyType_FromSpec(&rows_spec))
                        || PyModule_AddObject(module, "Experts", PyType_FromSpec(&experts_spec))
+                       || PyModule_AddObject(module, "StreamRows", PyType_FromSpec(&stream_spec))
                        || PyModule_AddIntConstant(module, "LAYOUT", LAYOUT);
     return failed ? -1 : 0;
 }

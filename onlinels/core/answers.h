@@ -221,24 +221,15 @@ static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
     return Py_XNewRef(PyTuple_GetItem(self->labels, best));
 }
 
-/* The probability of every label, a dict; a list if labels are compared by Python code. */
-static PyObject *SingleRows_probabilities(SingleRows *self, PyObject *x)
+/* Return the scores, which have become probabilities, by label: a dict, or a list if labels are compared by Python
+ * code. Labels of classes without rows follow, which have what is `fixed`. */
+static PyObject *by_label(const SingleRows *self)
 {
     const Py_ssize_t n = self->sums.n, n_labels = PyTuple_Size(self->labels);
-    real *p = self->row.scores;
-    double left = 1.0; /* by classes that have a prior, but no row so far */
-    if (n > n_labels || !score_row(self, x))
-        return not_known();
-    for (Py_ssize_t k = n; k < n_labels; k++)
-        left -= self->fixed[k];
-    if (self->kind == NO_PRIORS)
-        project(n, p, self->row.errors);
-    else
-        softmax(n, p, self->fixed, left);
     const int is_plain = PyDict_CheckExact(self->targets) && PyDict_Size(self->targets) == n;
     PyObject *found = is_plain ? PyDict_New() : PyList_New(n_labels);
     for (Py_ssize_t k = 0; found && k < n_labels; k++) {
-        PyObject *share = PyFloat_FromDouble(k < n ? p[k] : self->fixed[k]);
+        PyObject *share = PyFloat_FromDouble(k < n ? self->row.scores[k] : self->fixed[k]);
         if (!share || (is_plain ? PyDict_SetItem(found, PyTuple_GetItem(self->labels, k), share)
                                 : PyList_SetItem(found, k, Py_XNewRef(share))))
             Py_CLEAR(found);
@@ -246,6 +237,62 @@ static PyObject *SingleRows_probabilities(SingleRows *self, PyObject *x)
     }
     return found;
 }
+
+/* What is left for the classes with rows. */
+static double left_by_fixed(const SingleRows *self)
+{
+    const Py_ssize_t n_labels = PyTuple_Size(self->labels);
+    double left = 1.0;
+    for (Py_ssize_t k = self->sums.n; k < n_labels; k++)
+        left -= self->fixed[k];
+    return left;
+}
+
+static PyObject *SingleRows_probabilities(SingleRows *self, PyObject *x)
+{
+    const Py_ssize_t n = self->sums.n;
+    if (n > PyTuple_Size(self->labels) || !score_row(self, x))
+        return not_known();
+    if (self->kind == NO_PRIORS)
+        project(n, self->row.scores, self->row.errors);
+    else
+        softmax(n, self->row.scores, self->fixed, left_by_fixed(self));
+    return by_label(self);
+}
+
+/* ---- Calibration ------------------------------------------------------------------------------- */
+
+/* The probabilities of a dict by the scale of the least loss: calibrated(x, scales, losses, penalties). */
+static PyObject *SingleRows_calibrated(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    const Py_ssize_t n = self->sums.n, size = n_args == 4 ? PyObject_Size(args[1]) : -1;
+    const double *of_scales[3];
+    for (Py_ssize_t i = 0; i < 3; i++)
+        if (size < 1 || !(of_scales[i] = memory_in(args[1 + i], size, REALS, TO_READ)))
+            return not_known();
+    if (n > PyTuple_Size(self->labels) || !score_row(self, args[0]))
+        return not_known();
+    calibrate(n, self->row.scores, self->sums.tally[0], size, of_scales[0], of_scales[1], of_scales[2]);
+    const double left = left_by_fixed(self);
+    for (Py_ssize_t k = 0; k < n; k++)
+        self->row.scores[k] *= (real)left;
+    return by_label(self);
+}
+
+/* Add the losses of a dict with a label, for each scale, before it is learnt: add_losses(x, y, w, scales, losses). */
+static PyObject *SingleRows_add_losses(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    const Py_ssize_t size = n_args == 5 ? PyObject_Size(args[3]) : -1;
+    const double *scales = size < 1 ? NULL : memory_in(args[3], size, REALS, TO_READ);
+    double *losses = scales ? memory_in(args[4], size, REALS, TO_WRITE) : NULL;
+    const double w = losses && PyFloat_CheckExact(args[2]) ? PyFloat_AsDouble(args[2]) : -1.0;
+    if (!(w >= 0.0 && w <= MAX_SQUARES) || !self->counts || !read_target(self, args[1]) || !score_row(self, args[0]))
+        return not_known();
+    add_losses(self->sums.n, self->row.scores, self->column, w, self->sums.tally[0], size, scales, losses);
+    Py_RETURN_NONE;
+}
+
+/* ---- Discriminants ----------------------------------------------------------------------------- */
 
 /* Write the map to discriminant scores: rule(matrix, constant). Return whether Python code need not find it. */
 static PyObject *SingleRows_rule(SingleRows *self, PyObject *arrays)
@@ -263,29 +310,44 @@ static PyObject *SingleRows_rule(SingleRows *self, PyObject *arrays)
     return PyBool_FromLong(is_known);
 }
 
-/* Compute the scores of a dict, and the variances of new targets about them into the errors. Return
- * the degrees of freedom, or 0 if Python code must answer. */
-static double spread_of(SingleRows *self, PyObject *x)
+/* Compute the scores of a dict, or of the row that is read, and the variances about them into the errors: with `own`,
+ * of new targets, else of the limit for many rows. They are infinite, and the degrees of freedom 0, unless the rows
+ * outweigh the parameters. Return 0 if Python code must answer. */
+static int spread_row(SingleRows *self, PyObject *x, double own, double *free)
 {
-    double free;
-    if (!answer(self, x) || !is_constant_where_known(self))
-        return 0.0;
+    const sums_t *s = &self->sums;
+    row_t *row = &self->row;
+    *free = NAN;
+    if (!answer(self, x))
+        return 0;
+    row->own = own;
     if (is_followed(self) && self->mode == FOLLOW)
-        free = spread(&self->sums, &self->recursion, &self->row, self->forgets);
+        *free = spread(s, &self->recursion, row, self->forgets);
     else if (is_factored(self))
-        free = spread_of_factor(&self->sums, &self->solver, &self->ridge, &self->row, self->forgets);
-    else
-        return 0.0;
-    return free > MIN_FREE * self->sums.tally[1] ? free : 0.0;
+        *free = spread_of_factor(s, &self->solver, &self->ridge, row, self->forgets);
+    if (*free != *free || *free > MIN_FREE * s->tally[1])
+        return *free == *free && is_constant_where_known(self);
+    *free = 0.0;
+    for (ptrdiff_t j = 0; j < s->n; j++)
+        row->errors[j] = HUGE_VAL;
+    return 1;
 }
 
 static PyObject *SingleRows_spread(SingleRows *self, PyObject *x)
 {
     const Py_ssize_t n = self->sums.n;
-    const double free = spread_of(self, x);
-    if (!(free > 0.0))
+    double free;
+    if (!spread_row(self, x, 1.0, &free))
         return not_known();
     return Py_BuildValue("NNd", list_of(n, self->row.scores, NULL), list_of(n, self->row.errors, NULL), free);
+}
+
+/* The variances of the scores of a dict: variances(x). */
+static PyObject *SingleRows_variances(SingleRows *self, PyObject *x)
+{
+    double free;
+    const int is_known = self->kind == NO_PRIORS && spread_row(self, x, 0.0, &free);
+    return is_known ? list_of(self->sums.n, self->row.errors, NULL) : not_known();
 }
 
 /* The ends of an interval for each target of a dict: interval(x, least, terms). With at least `least`
@@ -295,8 +357,8 @@ static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py
     real *lower = self->row.scores, *upper = self->row.errors;
     if (n_args != 3 || !PyFloat_Check(args[1]) || !PyTuple_Check(args[2]))
         return PyErr_Format(PyExc_TypeError, "interval(x, least, terms)");
-    const double free = spread_of(self, args[0]);
-    if (!(free > 0.0 && free >= PyFloat_AsDouble(args[1])))
+    double free;
+    if (!spread_row(self, args[0], 1.0, &free) || !(free > 0.0 && free >= PyFloat_AsDouble(args[1])))
         return not_known();
     double quantile = 0.0;
     for (Py_ssize_t i = PyTuple_Size(args[2]); i-- > 0;)

@@ -69,10 +69,26 @@ static void set_due(SingleRows *self, double rows, ptrdiff_t n_varying)
     registers[DUE_WEIGHT] = self->sums.tally[1] * (1.0 + growth) * (1.0 - DUE_TOLERANCE);
 }
 
+/* Set the time at which the next choice is due. That of dates is exact: see `hands_of` in forgetting.py. */
+static void set_until(SingleRows *self)
+{
+    double *hands = self->hands, high = self->between, low = 0.0;
+    if (self->counts_dates && high < MAX_TIME) {
+        high = floor(self->between / LOW_PART) * LOW_PART;
+        low = hands[LOW] + (self->between - high);
+        const double carried = low >= LOW_PART ? LOW_PART : 0.0;
+        high += carried;
+        low -= carried;
+    }
+    hands[UNTIL] = hands[NOW] + high;
+    self->choice[UNTIL_REST] = hands[UNTIL_LOW] = low;
+    self->choice[UNTIL_TIME] = fabs(hands[UNTIL]) <= MAX_SQUARES ? hands[UNTIL] : NAN; /* beyond all times */
+}
+
 /* ---- What of ------------------------------------------------------------------------------------ */
 
 /* The standard deviation of a feature, given its sum of squares; 0 if its square would leave the range of numbers. */
-static double deviation_of(const sums_t *s, double square)
+static double deviation_at(const sums_t *s, double square)
 {
     const double deviation = sqrt(square / s->tally[1]);
     return deviation >= MIN_DEVIATION ? deviation : 0.0;
@@ -84,7 +100,7 @@ static int are_units_alike(const SingleRows *self)
     const sums_t *s = &self->sums;
     const real *units = self->choice + N_CHOICE + s->m;
     for (ptrdiff_t i = 0; self->choice[IS_BASE_SCALED] != 0.0 && i < s->m; i++) {
-        const double now = deviation_of(s, told(s, i)), then = units[i];
+        const double now = deviation_at(s, told(s, i)), then = units[i];
         if (now * now > MAX_UNITS_GROWTH * then * then || then * then > MAX_UNITS_GROWTH * now * now)
             return 0;
     }
@@ -168,7 +184,7 @@ static int choose(SingleRows *self)
     ptrdiff_t n_told = 0;
     for (ptrdiff_t i = 0; i < m; i++) {
         squares[i] = told(s, i);
-        deviations[i] = weight > 0.0 ? deviation_of(s, squares[i]) : 0.0;
+        deviations[i] = weight > 0.0 ? deviation_at(s, squares[i]) : 0.0;
         n_told += squares[i] > 0.0;
         least = deviations[i] > 0.0 && deviations[i] < least ? deviations[i] : least;
         most = deviations[i] > most ? deviations[i] : most;
@@ -233,11 +249,8 @@ static int choose(SingleRows *self)
     }
     self->registers[SHARE] = 1.0;
     set_due(self, rows, n_varying);
-    if (self->hands) {
-        c[UNTIL_TIME] = (self->hands[NOW] + self->hands[LOW]) + self->between;
-        self->hands[UNTIL] = c[UNTIL_TIME];
-        self->hands[UNTIL_LOW] = 0.0;
-    }
+    if (self->hands)
+        set_until(self);
     return 1;
 }
 

@@ -65,6 +65,51 @@ static PyObject *judge_row(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Write the forecasts of all experts and return their mixture: mix_forecasts(scores, targets, quantities, priors,
+ * losses, forecasts, plain, unit, last, low, high, rate). */
+static PyObject *mix_numbers(PyObject *module, PyObject *args)
+{
+    const Py_ssize_t n = PyObject_Size(PyTuple_GetItem(args, 0)), n_all = n + N_OTHERS;
+    numbers_t t = {0};
+    double plain;
+    real *scores = n < 0 ? NULL : memory_of(args, 0, n, REALS, TO_READ), *forecasts;
+    if (!scores || !(t.targets = memory_of(args, 1, N_SCALE_PARTS * N_QUANTITIES, REALS, TO_READ))
+        || !(t.quantities = memory_of(args, 2, n, INTEGERS, TO_READ))
+        || !(t.priors = memory_of(args, 3, n_all, REALS, TO_READ))
+        || !(t.losses = memory_of(args, 4, n_all, REALS, TO_READ))
+        || !(forecasts = memory_of(args, 5, n_all, REALS, TO_WRITE)))
+        return NULL;
+    PyObject *numbers = PyTuple_GetSlice(args, 6, 12);
+    const int is_read = numbers
+                        && PyArg_ParseTuple(numbers, "dddddd", &plain, &t.unit, &t.last, &t.low, &t.high, &t.rate);
+    Py_XDECREF(numbers);
+    if (is_read && n_all > MAX_FORECASTS)
+        PyErr_SetString(PyExc_ValueError, "there are too many forecasts");
+    if (!is_read || PyErr_Occurred())
+        return NULL;
+    return PyFloat_FromDouble(mix_forecasts(n, &t, scores, (real)plain, forecasts));
+}
+
+/* Judge a forecast, into new losses, and return what follows of its errors: judge_forecast(forecasts, losses,
+ * n_errors, weight, error, width, mixture, target, w, pace). */
+static PyObject *judge_forecast(PyObject *module, PyObject *args)
+{
+    const Py_ssize_t n = PyObject_Size(PyTuple_GetItem(args, 0));
+    numbers_t t = {0};
+    double mixture, target, w, pace;
+    real *forecasts = n < 0 ? NULL : memory_of(args, 0, n, REALS, TO_READ);
+    if (!forecasts || !(t.losses = memory_of(args, 1, n, REALS, TO_WRITE)))
+        return NULL;
+    PyObject *numbers = PyTuple_GetSlice(args, 2, 10);
+    const int is_read = numbers && PyArg_ParseTuple(numbers, "dddddddd", &t.n_errors, &t.weight, &t.error, &t.width,
+                                                    &mixture, &target, &w, &pace);
+    Py_XDECREF(numbers);
+    if (!is_read)
+        return NULL;
+    judge_number(n, &t, forecasts, mixture, target, w, pace);
+    return Py_BuildValue("dddd", t.n_errors, t.weight, t.error, t.width);
+}
+
 typedef struct {
     PyObject_HEAD
     PyObject *args; /* the arguments, which own the arrays */
@@ -200,24 +245,36 @@ static void Experts_dealloc(Experts *self)
     release((PyObject *)self);
 }
 
+static int are_experts(PyObject *object)
+{
+    return PyType_GetSlot(Py_TYPE(object), Py_tp_dealloc) == (void *)Experts_dealloc;
+}
+
+/* Score a row of scaled features after a label, unless it was scored just now. */
+static void score_scaled(Experts *self, const real *z, Py_ssize_t last)
+{
+    stream_row_t *row = &self->row;
+    const size_t size = (size_t)self->experts.m * sizeof(real);
+    if (self->is_scored && last == row->last && !memcmp(row->z, z, size))
+        return;
+    memcpy(row->z, z, size);
+    row->last = last;
+    score(&self->experts, row);
+    self->is_scored = 1;
+}
+
 /* Score a row of scaled features after a label: scores(features, last, out). */
 static PyObject *Experts_scores(Experts *self, PyObject *args)
 {
     const experts_t *e = &self->experts;
-    stream_row_t *row = &self->row;
+    const stream_row_t *row = &self->row;
     const Py_ssize_t last = PyLong_AsSsize_t(PyTuple_GetItem(args, 1));
     real *z = PyErr_Occurred() ? NULL : memory_of(args, 0, e->m, REALS, TO_READ);
     const Py_ssize_t n = e->n_scores + e->n;
     real *out = z ? memory_of(args, 2, n, REALS, TO_WRITE) : NULL;
     if (!out)
         return NULL;
-    const size_t size = (size_t)e->m * sizeof(real);
-    if (!self->is_scored || last != row->last || memcmp(row->z, z, size)) {
-        memcpy(row->z, z, size);
-        row->last = last;
-        score(e, row);
-        self->is_scored = 1;
-    }
+    score_scaled(self, z, last);
     memcpy(out, row->scores, (size_t)n * sizeof(real));
     Py_RETURN_NONE;
 }

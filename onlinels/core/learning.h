@@ -253,9 +253,9 @@ static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
     if (n_rows < 0)
         return NULL;
     for (; k < n_rows; k++) {
-        double w = ((double *)rows[W])[k];
+        double w = ((double *)rows[W])[k], free;
         if (!load_time(self, rows, k, &w) || !load_row(self, rows, k) || !is_plain(self, w)
-            || !(rows[SPREADS] ? spread_of(self, NULL) > 0.0 : score_row(self, NULL)))
+            || !(rows[SPREADS] ? spread_row(self, NULL, 1.0, &free) : score_row(self, NULL)))
             break;
         memcpy((real *)rows[SCORES] + k * n, self->row.scores, size);
         if (rows[SPREADS])
@@ -272,7 +272,7 @@ static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
     const sums_t *s = &self->sums;
     const double total = dot(k * s->m, rows[X], rows[X]);
     const double of_targets = self->counts ? 1.0 : dot(k * s->n, rows[TARGETS], rows[TARGETS]);
-    int can = can_learn(self, 1.0) && s->n_panels == 1 && self->decay == 1.0 && !self->hands && !self->inliers.m
+    int can = can_learn(self, 1.0) && s->n_panels == 1 && !self->inliers.m
               && s->tally[1] >= MIN_ROWS_DWARFED && total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
         self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
@@ -286,18 +286,85 @@ static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
     return can && is_undue(self, k, 1.0);
 }
 
-/* Learn the rows of an array, which Python code has not checked, all or none: learn_many(X, targets). Return
- * whether that was possible. */
+/* What earlier weights decay to by k rows of arrays, each of weight 1; 0 if one of them cannot be learnt here, for all
+ * that is known before any is learnt, or if a choice of a ridge may be due before the last of them. */
+static double decay_by_rows(const SingleRows *self, void *const *rows, Py_ssize_t k)
+{
+    const double *tally = self->sums.tally, began = self->choice ? self->choice[BEGAN] : 0.0;
+    const int64_t *columns = self->counts ? rows[TARGETS] : NULL;
+    double hands[N_HANDS], weight = tally[1], squared = tally[2], left = 1.0;
+    SingleRows draft = *self; /* whose clock moves ahead */
+    if (self->hands)
+        draft.hands = memcpy(hands, self->hands, sizeof(hands));
+    for (Py_ssize_t i = 0; i < k; i++) {
+        const double count = tally[0] + (double)(i + 1) - began;
+        double w = 1.0;
+        if (!load_time(&draft, rows, i, &w) || (columns && (columns[i] < 0 || columns[i] >= self->sums.n)))
+            return 0.0;
+        left *= draft.decay;
+        weight = weight * draft.decay + w;
+        squared = squared * draft.decay * draft.decay + w * w;
+        if (self->hands && draft.passed > 0.0)
+            memcpy(hands + NOW, draft.time, sizeof(draft.time));
+        if (self->choice && i < k - 1
+            && ((2.0 * weight * weight <= count * squared && is_weight_beyond(self, weight))
+                || (self->hands && elapsed(hands + NOW, hands + UNTIL) >= 0.0)))
+            return 0.0;
+    }
+    return left;
+}
+
+/* Whether k rows of arrays, each of weight 1, can be learnt here one by one, where earlier weights decay: no choice of
+ * a ridge is due before the last of them, and none can dwarf what the rows before it leave of the sums. */
+static int are_plain_while_decaying(SingleRows *self, void *const *rows, Py_ssize_t k)
+{
+    const sums_t *s = &self->sums;
+    const double total = dot(k * s->m, rows[X], rows[X]), left = decay_by_rows(self, rows, k);
+    const double of_targets = self->counts ? 1.0 : dot(k * s->n, rows[TARGETS], rows[TARGETS]);
+    if (!can_learn(self, 1.0) || !(total <= MAX_SQUARES && of_targets <= MAX_SQUARES && left > EPS))
+        return 0;
+    for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
+        self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
+    prepare(s, &self->row, 1.0 / left, 1.0);
+    return (self->inliers.m || (s->tally[1] * left >= MIN_ROWS_DWARFED && !dwarfs(s, &self->row))) && is_chosen(self)
+           && (double)k <= self->registers[NEXT_DUE] - s->tally[0]
+           && decay_by_rows(self, rows, k) > 0.0; /* If a choice was made, by when the next is due. */
+}
+
+/* Learn these rows, if they can be learnt here; return whether they were. */
+static int learn_while_decaying(SingleRows *self, void *const *rows, Py_ssize_t k)
+{
+    if (!are_plain_while_decaying(self, rows, k))
+        return 0;
+    self->registers[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
+    self->registers[VALID_UNTIL] = 0.0;
+    for (Py_ssize_t i = 0; i < k; i++) {
+        double w = 1.0;
+        load_row(self, rows, i);
+        load_time(self, rows, i, &w);
+        prepare_row(self, w, self->decay);
+        move_clock(self, rows[TIMES] != NULL);
+        learn_read(self);
+    }
+    return 1;
+}
+
+/* Learn the rows of an array, which Python code has not checked, all or none: learn_many(X, targets) or, with times,
+ * learn_many(X, targets, times). Return whether that was possible. */
 static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
 {
     const ptrdiff_t m = self->sums.m, size = m + self->sums.n;
     sums_t others = self->sums; /* all but A'A, to which some rows are added at once */
     row_t row = self->row;
     real weights[ROWS_AT_ONCE] = {0};
-    void *rows[N_ARRAYS];
+    void *rows[N_ARRAYS] = {NULL};
     const Py_ssize_t k = take_rows(self, arrays, W, rows);
     if (k < 0)
         return NULL;
+    if (PyTuple_Size(arrays) > W && !(rows[TIMES] = memory_of(arrays, W, 2 * k, REALS, TO_READ)))
+        return NULL;
+    if (self->forgets)
+        return PyBool_FromLong(learn_while_decaying(self, rows, k));
     const int can = are_plain(self, rows, k);
     others.n_panels = 0;
     for (Py_ssize_t i = 0; can && i < k; i++) {

@@ -202,6 +202,7 @@ typedef struct {
     real *errors;     /* (n): v - W'z */
     double decay;     /* factor on all earlier weights */
     double w, total;  /* weight of the row, and of all rows with it */
+    double own;       /* variance about the score, in units of the noise: 1 of a new target, 0 of the limit */
     double weight;    /* of z z' in A'A */
 } row_t;
 
@@ -264,13 +265,13 @@ static errors_t weights_of_errors(const sums_t *s, int forgets)
     return e;
 }
 
-/* Turn the residual sums of squares in the errors of a row into variances of new targets about its scores. Return
+/* Turn the residual sums of squares in the errors of a row into variances about its scores. Return
  * the degrees of freedom: the weight of the rows minus the effective number of parameters. If rows are forgotten,
  * their mean weight sum w^2 / sum w comes in. */
 static double scale_errors(const sums_t *s, row_t *row, errors_t e, double leverage, double n_parameters)
 {
     const double free = s->tally[1] - e.of_parameters * n_parameters;
-    const double factor = 1.0 + e.of_inverse * ((leverage > 0.0 ? leverage : 0.0) + s->is_centred / s->tally[1]);
+    const double factor = row->own + e.of_inverse * ((leverage > 0.0 ? leverage : 0.0) + s->is_centred / s->tally[1]);
     for (ptrdiff_t j = 0; j < s->n; j++) {
         const double left = row->errors[j], least = EPS * *s->squares[s->m + j]; /* what rounding leaves */
         row->errors[j] = (real)((left > least ? left : least) / free * factor);
@@ -278,7 +279,7 @@ static double scale_errors(const sums_t *s, row_t *row, errors_t e, double lever
     return free;
 }
 
-/* Compute the variances of new targets about the scores of a row into its errors. Return the degrees of freedom,
+/* Compute the variances about the scores of a row into its errors. Return the degrees of freedom,
  * with the number of parameters tr P A'A = m - tr P D. */
 static double spread(const sums_t *s, const recursion_t *r, row_t *row, int forgets)
 {

@@ -7,7 +7,7 @@ Equations and sources stand in the headers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
+from math import exp, sqrt
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,26 @@ from scipy.linalg.blas import ddot, dger, dsymv, dsyr
 from onlinels.core.apply import Call, apply
 from onlinels.core.constants import (
     CELLS_OF_PARTITION,
+    DEVIATION_PER_ABSOLUTE,
     DEVIATIONS_IN_BINS,
     ERROR_DECAY,
     GAIN,
     GRADIENT_RATE,
+    INTERVAL_DEVIATIONS,
+    INTERVAL_PROBABILITY,
     KEPT,
+    LATE_CAUTION,
     LEAST_DEVIATION,
     LEAST_DUE_SHARE,
     LOG_LOSS_DECAY,
     MAX_DEVIATIONS,
+    MAX_LOG_WIDTH,
     MAX_MEAN_WEIGHT,
+    MAX_RANGE_EXCESS,
+    MAX_RELATIVE_ERROR,
     MAX_ROW_LEVERAGE,
     MAX_SCORE,
+    MIN_ERRORS,
     MIN_INFORMATION,
     MIN_NOISE,
     MIN_PARTITION_SHARE,
@@ -36,9 +44,11 @@ from onlinels.core.constants import (
     MIN_SCALE,
     MIN_SCALE_WEIGHT,
     MIN_SCORE,
+    NUMBER_ERROR_DECAY,
     OUTLIERS_BEFORE_RESET,
     SCALE,
     SCALE_DECAY,
+    WIDTH_STEP,
 )
 
 Numbers = NDArray[Any]
@@ -282,6 +292,72 @@ def judge_row(
     likelihoods = np.exp((mixture - mixture.max())[:, None] * scales)
     shares = likelihoods[column] / likelihoods.sum(axis=0)
     losses -= w * np.log((count * shares + 1.0) / (count + len(mixture)))
+
+
+def mix_forecasts(
+    scores: Numbers,
+    targets: Numbers,
+    quantities: Numbers,
+    priors: Numbers,
+    losses: Numbers,
+    out: Numbers,
+    plain: float,
+    unit: float,
+    last: float,
+    low: float,
+    high: float,
+    rate: float,
+) -> float:
+    """Write the forecasts of all experts, in units of the target, and return their mixture.
+
+    `scores` are those of linear experts, each of a quantity: 0 for the target, and 1 for its change
+    from the last target. `targets` (4, 2) is the scale of both, as in `scale`.
+    """
+    _, means, variances, _ = targets
+    # The target is the mean or the last target, plus so many standard deviations.
+    origins = means + np.array([0.0, last])
+    linear = scores * np.sqrt(variances).take(quantities) + origins.take(quantities)
+    forecasts = np.concatenate((linear, [plain * unit, last, means.item(0)]))
+    margin = MAX_RANGE_EXCESS * (high - low)
+    np.clip(forecasts, low - margin, high + margin, out=out)
+    return float(out @ shares_of(losses, rate, priors))
+
+
+def judge_forecast(
+    forecasts: Numbers,
+    losses: Numbers,
+    n_errors: float,
+    weight: float,
+    error: float,
+    width: float,
+    mixture: float,
+    target: float,
+    w: float,
+    pace: float,
+) -> tuple[float, float, float, float]:
+    """Count the errors of a forecast number: losses in place; return the next four, changed.
+
+    These are the number of errors of any weight, the weight of recent ones, their mean, and the
+    logarithm of the width of intervals.
+    """
+    deviation = abs(mixture - target)
+    if n_errors >= MIN_ERRORS:
+        # Compared with the current width, which earlier late targets have changed already.
+        own = DEVIATION_PER_ABSOLUTE * error * exp(width)
+        missed = deviation > INTERVAL_DEVIATIONS * own
+        # Larger weights would make the width oscillate.
+        expected = (1.0 - INTERVAL_PROBABILITY) * (1.0 - LATE_CAUTION * (1.0 - pace))
+        step = min(w, 1.0) * WIDTH_STEP * pace * (missed - expected)
+        width = min(max(width + step, -MAX_LOG_WIDTH), MAX_LOG_WIDTH)
+    decay = 1.0 - (1.0 - NUMBER_ERROR_DECAY) * pace
+    weight = decay * weight + w
+    known = min(deviation, MAX_RELATIVE_ERROR * error) if error > 0.0 else deviation
+    error = error + w * (known - error) / weight if weight else 0.0
+    if error > 0.0:
+        relative = np.minimum(np.abs(forecasts - target) / error, MAX_RELATIVE_ERROR)
+        losses *= decay
+        losses += w * relative
+    return n_errors + (w > 0.0), weight, error, width
 
 
 class Experts:

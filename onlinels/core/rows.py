@@ -169,7 +169,8 @@ class SingleRows:
         """Return whether no ridge is due: other code chooses one."""
         return bool(self.sums.tally[0] < self.registers[NEXT_DUE])
 
-    label = scores = probabilities = spread = interval = learn = learn_new = hand_over
+    label = scores = probabilities = calibrated = add_losses = hand_over
+    spread = variances = interval = learn = learn_new = hand_over
 
     def rule(self, *arrays: Numbers) -> bool:
         """Return False: other code finds the map to discriminant scores."""

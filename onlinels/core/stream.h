@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "classes.h"
 #include "recursion.h"
 
 #define MAX_DEVIATIONS 6.0
@@ -26,6 +27,17 @@
 #define ERROR_DECAY 0.998
 #define MIN_SCORE -0.5
 #define MAX_SCORE 1.5
+#define MAX_PLAIN_VALUE 1e140
+#define NUMBER_ERROR_DECAY 0.99
+#define MAX_RELATIVE_ERROR 100.0
+#define MAX_RANGE_EXCESS 0.1
+#define MIN_ERRORS 2
+#define INTERVAL_PROBABILITY 0.9
+#define INTERVAL_DEVIATIONS 1.6448536269514722
+#define DEVIATION_PER_ABSOLUTE 1.2533141373155001
+#define WIDTH_STEP 0.05
+#define MAX_LOG_WIDTH 3.0
+#define LATE_CAUTION 0.2
 
 /* ---- Scales -------------------------------------------------------------------------------------- */
 
@@ -45,7 +57,7 @@ static void scale_row(ptrdiff_t m, const real *scale, const real *x, real *z)
     }
 }
 
-/* The scale after a row x: Welford's recursion with weights that decay. */
+/* The scale after a row x, which may replace the scale: Welford's recursion with weights that decay. */
 static void learn_scale(ptrdiff_t m, const real *scale, const real *x, real *after)
 {
     for (ptrdiff_t i = 0; i < m; i++) {
@@ -247,23 +259,33 @@ static void learn_experts(const experts_t *e, const stream_row_t *row, const rea
     }
 }
 
-/* Mix the scores of experts, (N_EXPERTS, n), within a range: expert i has a share in proportion to
- * p_i exp(-rate L_i), with priors p and discounted errors L. Also store the best class of every expert. */
+/* The shares of n experts in a forecast: in proportion to p_i exp(-rate L_i), with priors p and discounted
+ * errors L. */
+static void share_out(ptrdiff_t n, const real *priors, const real *errors, double rate, real *shares)
+{
+    real fewest = errors[0], sum = 0.0;
+    for (ptrdiff_t i = 1; i < n; i++)
+        fewest = errors[i] < fewest ? errors[i] : fewest;
+    for (ptrdiff_t i = 0; i < n; i++)
+        sum += shares[i] = priors[i] * exp(rate * (fewest - errors[i]));
+    for (ptrdiff_t i = 0; i < n; i++)
+        shares[i] /= sum;
+}
+
+/* Mix the scores of experts, (N_EXPERTS, n), within a range, by their shares. Also store the best class of every
+ * expert. */
 static void mix(ptrdiff_t n, const real *scores, const real *priors, const real *errors, double rate, real *best,
                 real *RESTRICT mixture)
 {
-    real shares[N_EXPERTS], fewest = errors[0], sum = 0.0;
-    for (ptrdiff_t i = 1; i < N_EXPERTS; i++)
-        fewest = errors[i] < fewest ? errors[i] : fewest;
-    for (ptrdiff_t i = 0; i < N_EXPERTS; i++)
-        sum += shares[i] = priors[i] * exp(rate * (fewest - errors[i]));
+    real shares[N_EXPERTS];
+    share_out(N_EXPERTS, priors, errors, rate, shares);
     memset(mixture, 0, (size_t)n * sizeof(real));
     for (ptrdiff_t i = 0; i < N_EXPERTS; i++, scores += n) {
         ptrdiff_t most = 0;
         for (ptrdiff_t k = 0; k < n; k++) {
             real known = scores[k] > MIN_SCORE ? scores[k] : MIN_SCORE;
             known = known < MAX_SCORE ? known : MAX_SCORE;
-            mixture[k] += shares[i] / sum * known;
+            mixture[k] += shares[i] * known;
             most = scores[k] > scores[most] ? k : most;
         }
         best[i] = (real)most;
@@ -275,18 +297,114 @@ static void mix(ptrdiff_t n, const real *scores, const real *priors, const real 
 static void judge(ptrdiff_t n, ptrdiff_t n_scales, ptrdiff_t column, double count, double w, const real *best,
                   const real *mixture, const real *scales, real *errors, real *losses)
 {
-    real most = mixture[0];
     for (ptrdiff_t i = 0; i < N_EXPERTS; i++)
         errors[i] = ERROR_DECAY * errors[i] + (best[i] != (real)column ? (real)w : 0.0);
-    for (ptrdiff_t k = 1; k < n; k++)
-        most = mixture[k] > most ? mixture[k] : most;
-    for (ptrdiff_t i = 0; i < n_scales; i++) {
-        real sum = 0.0;
-        for (ptrdiff_t k = 0; k < n; k++)
-            sum += exp(scales[i] * (mixture[k] - most));
-        const real share = exp(scales[i] * (mixture[column] - most)) / sum;
-        losses[i] -= w * log((count * share + 1.0) / (count + (double)n));
+    add_losses(n, mixture, column, w, count, n_scales, scales, losses);
+}
+
+/* ---- Numbers ------------------------------------------------------------------------------------- */
+
+/* What is forecast: the target, and its change from the last target. */
+enum { LEVEL, CHANGE, N_QUANTITIES };
+
+/* Experts beside the linear ones: plain least squares, the last target, and the mean. */
+enum { PLAIN_NUMBER, LAST_NUMBER, MEAN_NUMBER, N_OTHERS };
+#define MAX_FORECASTS 16
+
+/* What models of numbers have learnt beside their linear experts. */
+typedef struct {
+    real *targets;             /* (N_SCALE_PARTS, N_QUANTITIES): the scale of both quantities */
+    const int64_t *quantities; /* the quantity that each output of a linear expert forecasts */
+    const real *priors;        /* of all experts */
+    real *losses;              /* of all experts, in mean errors of the forecast */
+    double rate;               /* of the shares */
+    double unit;               /* of the targets of plain least squares */
+    double n_errors, weight, error, width; /* of recent forecasts, and of their intervals */
+    double low, high;          /* the smallest and the largest target */
+    double before, last;       /* the last two targets; before the second, NaN */
+    real *row_before, *row;    /* (m): and their rows */
+} numbers_t;
+
+/* The inputs (2 m + 2) of a row: scaled features, their changes from the last row, and the last target and its
+ * change. */
+static void see_changes(ptrdiff_t m, const real *scale, const numbers_t *t, const real *x, real *inputs)
+{
+    const real lags[N_QUANTITIES] = {(real)t->last, (real)(t->last - t->before)};
+    scale_row(m, scale, x, inputs);
+    scale_row(m, scale, t->row, inputs + m);
+    for (ptrdiff_t i = 0; i < m; i++)
+        inputs[m + i] = inputs[i] - inputs[m + i];
+    scale_row(N_QUANTITIES, t->targets, lags, inputs + 2 * m);
+}
+
+/* The quantity of an output of a linear expert. */
+INLINE ptrdiff_t quantity_of(const numbers_t *t, ptrdiff_t output) { return t->quantities[output] == CHANGE; }
+
+/* Write the forecasts of all experts, within the range of the targets and a margin, given the scores of n linear
+ * outputs and of plain least squares. Return their mixture. */
+static real mix_forecasts(ptrdiff_t n, const numbers_t *t, const real *scores, real plain, real *forecasts)
+{
+    const real margin = (real)(MAX_RANGE_EXCESS * (t->high - t->low)), mean = t->targets[MEANS * N_QUANTITIES];
+    const real least = (real)t->low - margin, most = (real)t->high + margin;
+    real shares[MAX_FORECASTS];
+    for (ptrdiff_t k = 0; k < n; k++) { /* The mean or the last target, plus so many standard deviations. */
+        const ptrdiff_t q = quantity_of(t, k);
+        const real origin = t->targets[MEANS * N_QUANTITIES + q] + (q == CHANGE ? (real)t->last : 0.0);
+        forecasts[k] = scores[k] * sqrt(t->targets[VARIANCES * N_QUANTITIES + q]) + origin;
     }
+    forecasts[n + PLAIN_NUMBER] = plain * (real)t->unit;
+    forecasts[n + LAST_NUMBER] = (real)t->last;
+    forecasts[n + MEAN_NUMBER] = mean;
+    for (ptrdiff_t k = 0; k < n + N_OTHERS; k++) {
+        forecasts[k] = forecasts[k] > least ? forecasts[k] : least;
+        forecasts[k] = forecasts[k] < most ? forecasts[k] : most;
+    }
+    share_out(n + N_OTHERS, t->priors, t->losses, t->rate, shares);
+    return dot(n + N_OTHERS, shares, forecasts);
+}
+
+/* The standard deviation of a new target, infinite before the second error. */
+static double deviation_of(const numbers_t *t)
+{
+    return t->n_errors < MIN_ERRORS ? HUGE_VAL : DEVIATION_PER_ABSOLUTE * t->error * exp(t->width);
+}
+
+/* Count the errors of n forecasts and of their mixture, after a row of weight w. Errors of late targets count longer:
+ * their pace is below 1. */
+static void judge_number(ptrdiff_t n, numbers_t *t, const real *forecasts, double mixture, double target, double w,
+                         double pace)
+{
+    const double error = fabs(mixture - target), decay = 1.0 - (1.0 - NUMBER_ERROR_DECAY) * pace;
+    if (t->n_errors >= MIN_ERRORS) {
+        /* Compared with the current width, which earlier late targets have changed already. */
+        const double missed = error > INTERVAL_DEVIATIONS * deviation_of(t);
+        const double expected = (1.0 - INTERVAL_PROBABILITY) * (1.0 - LATE_CAUTION * (1.0 - pace));
+        /* Larger weights would make the width oscillate. */
+        const double width = t->width + (w < 1.0 ? w : 1.0) * WIDTH_STEP * pace * (missed - expected);
+        t->width = width < -MAX_LOG_WIDTH ? -MAX_LOG_WIDTH : width < MAX_LOG_WIDTH ? width : MAX_LOG_WIDTH;
+    }
+    t->weight = decay * t->weight + w;
+    const double most = MAX_RELATIVE_ERROR * t->error, known = t->error > 0.0 && error > most ? most : error;
+    t->error = t->weight != 0.0 ? t->error + w * (known - t->error) / t->weight : 0.0;
+    for (ptrdiff_t k = 0; t->error > 0.0 && k < n; k++) {
+        const double relative = fabs(forecasts[k] - target) / t->error;
+        const double loss = relative < MAX_RELATIVE_ERROR ? relative : MAX_RELATIVE_ERROR;
+        t->losses[k] = (real)(decay * t->losses[k] + w * loss);
+    }
+    t->n_errors += w > 0.0;
+}
+
+/* Learn a target and its row (m), after their errors are judged. */
+static void learn_number(ptrdiff_t m, numbers_t *t, double target, const real *x)
+{
+    const real both[N_QUANTITIES] = {(real)target, (real)(target - t->last)};
+    t->low = target < t->low ? target : t->low;
+    t->high = target > t->high ? target : t->high;
+    learn_scale(N_QUANTITIES, t->targets, both, t->targets);
+    memcpy(t->row_before, t->row, (size_t)m * sizeof(real));
+    memcpy(t->row, x, (size_t)m * sizeof(real));
+    t->before = t->last;
+    t->last = target;
 }
 
 #endif

@@ -257,13 +257,17 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             rows = self._state.following.rows or rows_of(self._state)
             if rows is not None:
                 known = rows.probabilities(x)
-                if type(known) is list:
-                    labels = self.classes
-                    return dict(zip((*labels, *self._unseen(len(labels))), known, strict=True))
                 if known is not NotImplemented:
-                    found: dict[Label, float] = known
-                    return found
+                    return self._by_label(known)
             return super().predict_proba_one(x)
+
+    def _by_label(self, known: Any) -> dict[Label, float]:
+        """Return probabilities by label, of which the core has made a dict, or else a list."""
+        if type(known) is list:
+            labels = self.classes
+            return dict(zip((*labels, *self._unseen(len(labels))), known, strict=True))
+        found: dict[Label, float] = known
+        return found
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         labels = [read_label(y)] if n_rows is None else read_labels(y, n_rows)
@@ -410,11 +414,22 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def variance_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the variance of the score of every class for one sample; see `variance_many`."""
         with self._lock:
-            if self._state.is_blank:
-                check_mapping(x)
-                return {}
-            variances = self._variances(read_sample(x), own=0.0)[0].tolist()
+            rows = self._state.following.rows
+            variances = NotImplemented if rows is None else rows.variances(x)
+            if variances is NotImplemented:
+                variances = self._variances_asked(x)
             return dict(zip(self.classes, variances, strict=True))
+
+    def _variances_asked(self, x: Mapping[Any, Any]) -> list[float]:
+        """Return the variances of one sample, for which the core does not answer."""
+        if self._state.is_blank:
+            check_mapping(x)
+            return []
+        sample = read_sample(x)
+        if self._state.settings.priors is None:
+            self._scores_asked(x)  # As a prediction, which lets the weights follow the next rows.
+        found: list[float] = self._variances(sample, own=0.0)[0].tolist()
+        return found
 
     def variance_many(self, X: Any) -> Any:
         """Return the variances of the scores, a column per class, in the kind of `X`.

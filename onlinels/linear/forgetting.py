@@ -13,6 +13,7 @@ from onlinels.checks import Floats, by_row, check_number, ignoring, warn_caller
 from onlinels.core.constants import (
     HALF_LIFE,
     LOW,
+    LOW_PART,
     MAX_HALF_LIVES,
     MAX_TIME,
     N_HANDS,
@@ -21,6 +22,7 @@ from onlinels.core.constants import (
     UNTIL,
 )
 from onlinels.rows.times import (
+    FACTORS,
     NANOSECONDS,
     Duration,
     ReadTimes,
@@ -55,7 +57,7 @@ def _clock_of(state: SavedState) -> Clock:
     return made.at(now, timed)
 
 
-@savable(make=_clock_of)
+@savable(make=_clock_of, as_it_is=True)
 class Clock:
     """The time of a stream, in rows or timestamps, and the decay of weights with time.
 
@@ -274,7 +276,7 @@ class Clock:
                 return None
             found[:, 0] = times
             return found
-        if times.dtype != np.float64 and {*map(type, times.tolist())} - {int}:
+        if times.dtype.kind not in "fi" and {*map(type, times.tolist())} - {int}:
             return None
         if not ((times % 1 == 0) & (abs(times) < MAX_TIME)).all():
             return None
@@ -282,6 +284,25 @@ class Clock:
         found[:, 1] = counts % LOW_PART
         found[:, 0] = counts - counts % LOW_PART
         return found
+
+    def parts_in(self, t: Any, n_rows: int) -> tuple[Floats] | None:
+        """Return the times in a plain array of numpy, (n_rows,), as `parts` does; None for others.
+
+        Missing times are no times that hands tell.
+        """
+        if type(t) is not np.ndarray or t.shape != (n_rows,):
+            return None
+        if not self.counts_dates:
+            found = self.parts(t) if t.dtype == np.float64 else None
+            return None if found is None else (found,)
+        factor: Any = FACTORS.get(t.dtype)
+        if factor is None:
+            return None
+        counts = t.astype(np.int64)
+        if not (abs(counts.astype(np.float64)) < MAX_TIME / factor).all():
+            return None
+        found = self.parts(counts * factor)
+        return None if found is None else (found,)
 
     def _warn_of_gap(self, ages: Floats) -> None:
         """Warn of rows so many half-lives after the latest one that these no longer count."""
@@ -400,10 +421,6 @@ class Clock:
             return clock, 1.0, 1.0
         ages = elapsed(now, self.now), elapsed(now, other.now)
         return clock, float(self._decay(ages[0])), float(self._decay(ages[1]))
-
-
-LOW_PART = 2**32
-"""Nanoseconds of dates that `LOW` tells: `NOW` tells multiples of them."""
 
 
 def hands_of(time: Time, dates: bool, above: bool = False) -> tuple[float, float] | None:

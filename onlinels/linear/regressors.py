@@ -61,10 +61,9 @@ def gaussian(mean: float, variance: float) -> Any:
     (1.0, 2.0)
     """
     # Imported here, because it takes as long as all of this package.
-    from river import proba
+    from onlinels.linear.normal import normal
 
-    of_state: Any = proba.Gaussian
-    return of_state._from_state(n=1, m=mean, var=variance, ddof=0)
+    return normal(mean, variance)
 
 
 def check_level(level: Any) -> float:
@@ -115,6 +114,10 @@ class RealValuedModel(LinearModel):
         if known is not NotImplemented:
             means, variances, free = known
             return means, variances, free
+        if self._state.is_blank:
+            check_mapping(x)
+            n_targets = self._state.statistics.n_targets
+            return [0.0] * n_targets, [np.inf] * n_targets, 0.0
 
         def read() -> tuple[list[float], list[float], float]:
             batch = self._read_one(x)

@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache, wraps
 from inspect import signature
 from itertools import compress, count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -763,7 +764,7 @@ class Columns:
     def reader(self) -> Reader | None:
         """What reads dicts of names that are noted, for all models with these columns."""
         if self._reader is None:
-            self._reader = reader_of(self.places, len(self))
+            self._reader = reader_of(self.places, len(self._index))
         return self._reader
 
     def row(self, x: Any) -> Floats | None:
@@ -868,14 +869,25 @@ class Columns:
         columns, index = self, self._index
         new = [name for name in x if name not in index]
         if new:
-            columns, names = object.__new__(Columns), sorted_names(new)
-            vars(columns).update(vars(self))
-            columns.names = (*self.names, *names)
-            columns._index = index | dict(zip(names, count(len(index)), strict=False))
-            columns.places, columns._last, columns._reader = self.places.copy(), None, None
+            columns = self._with_new(new)
         index, places = columns._index, columns.places
         if len(places) <= 2 * len(index):
             places.update(zip(x, map(index.__getitem__, x), strict=True))
+        return columns
+
+    def _with_new(self, new: list[Name]) -> Columns:
+        """Return columns with new plain names; those that other models have, if these are all."""
+        alone = None if self._index else tuple(new)
+        known = alone and FIRST_COLUMNS.get(alone)
+        if known:
+            return known
+        columns, names = object.__new__(Columns), sorted_names(new)
+        vars(columns).update(vars(self))
+        columns.names = (*self.names, *names)
+        columns._index = self._index | dict(zip(names, count(len(self._index)), strict=False))
+        columns.places, columns._last, columns._reader = self.places.copy(), None, None
+        if alone:
+            FIRST_COLUMNS[alone] = columns
         return columns
 
     def staying(self, gone: NDArray[np.bool_]) -> Integers:
@@ -1024,6 +1036,13 @@ def warn_of_absent(n_known: int, absent: Sequence[Name], unknown: Sequence[Name]
         f"{len(absent)} of {n_known} columns count as 0: {reprlib.repr(absent)}. Check the "
         f"spelling{others}; if 0 is intended, add columns of 0, or pass a list of dicts.",
     )
+
+
+FIRST_COLUMNS: WeakValueDictionary[tuple[Name, ...], Columns] = WeakValueDictionary()
+"""Columns of models that are in use, by the names of their first sample, in its order.
+
+Models of a fleet learn the same names, and share these and what reads them.
+"""
 
 
 def _is_position(key: Name) -> bool:

@@ -19,13 +19,15 @@ from onlinels.checks import (
     checked_assignment,
     warn_caller,
 )
-from onlinels.core import Experts, note_core
+from onlinels.core import Experts, StreamRows, note_core
 from onlinels.core.apply import apply
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
+from onlinels.linear.single import LABEL_TYPES
 from onlinels.locks import Lock
 from onlinels.numerics import Calls, is_count, read_whole, restore, shallow_copy
 from onlinels.rows.batch import (
+    PLAIN_NUMBER_TYPES,
     Layout,
     Name,
     as_numpy,
@@ -39,6 +41,8 @@ from onlinels.rows.batch import (
 )
 from onlinels.saving import attributes_of, locked_copy, locked_deepcopy, locked_state, save_method
 from onlinels.stream.features import (
+    MAX_CATEGORIES,
+    ROWS_OF_SCALE,
     Activations,
     RunningScaler,
     Sample,
@@ -47,7 +51,7 @@ from onlinels.stream.features import (
     read_stream_batch,
 )
 from onlinels.stream.plain import PlainExpert
-from onlinels.stream.waiting import Waiting, sample_key
+from onlinels.stream.waiting import N_JUDGED_LABELS, Waiting, sample_key
 from onlinels.sums.recursion import Recursion
 
 MIN_NUMBER_ROWS, MIN_WHOLE_NUMBER_ROWS = 8, 64
@@ -59,7 +63,7 @@ Whole numbers may be identifiers, of which one in some tens begins with a zero.
 MAX_ROW_WEIGHT = 1e5
 """Largest weight of a row."""
 
-NOT_SAVED = "experts", "asked"
+NOT_SAVED = "experts", "asked", "rows"
 """Attributes of a state that are not saved, because others or samples give them."""
 
 NAMES_OF_VERSION_3 = "_told", "_seen", "_asked"
@@ -76,6 +80,10 @@ class ExpertsState(ABC):
     the state as its last act, in one C loop with what the draft plans to write: into the arrays of
     its experts, and into the forecasts that wait. Nothing else changes a state that a model holds,
     but for what changes no answer: plain least squares learns a row late, and C settles factors.
+
+    Rows of known names whose labels come at once are the exception: `rows`, which `onlinels.core` has
+    compiled, learns them into the arrays of the state, and the state knows nothing of it until
+    `settled` returns the state after these rows. Only `StreamModel._state` calls it.
     """
 
     forgetting: ClassVar[Floats]
@@ -100,6 +108,8 @@ class ExpertsState(ABC):
         # Of the last predicted sample, if it consists of numbers: the number of rows learnt before,
         # its names, its values and its key.
         self.asked: tuple[Any, ...] | None = None
+        # What learns further rows in C, or None.
+        self.rows: Any = None
 
     def key_of(self, x: Mapping[Any, Any], row: StreamRow) -> int:
         """Return the key of a sample, which was often predicted just now."""
@@ -118,6 +128,81 @@ class ExpertsState(ABC):
         parts = {name: vars(self)[name] for name in self.in_place}
         vars(new).update(copy.deepcopy(parts))
         return new
+
+    def follow(self, row: StreamRow) -> None:
+        """Let C learn rows like the last one that was learnt, if it can."""
+        names = {} if StreamRows is None or self.delay else self.columns.places
+        plain = self.plain.rows(self.n_outputs) if names else None
+        if plain is None:
+            return
+        # C writes to these arrays, which others may share.
+        self.scaler = self.scaler.copied()
+        n_labels = self.waiting.matches.in_progress().n_labels
+        self.rows = StreamRows(
+            names=names,
+            types=PLAIN_NUMBER_TYPES,
+            experts=self.experts,
+            plain=plain,
+            label_types=LABEL_TYPES,
+            scale=self.scaler.arrays,
+            known=self.scaler.known_of(names),
+            factors=self.plain.factors,
+            pending=self.plain.pending_row(),
+            limit=self.plain.limit,
+            count=float(self.count),
+            n_rows=float(self.scaler.n_rows),
+            n_most=MAX_CATEGORIES,
+            left=min(N_JUDGED_LABELS - 1 - n_labels, self.n_rows_until_event()),
+            waits=len(self.waiting) > 0,
+            **self.own_arrays(),
+        )
+
+    def n_rows_until_event(self) -> int:
+        """Return how many rows change numbers alone, before one of which more depends."""
+        n_rows = ROWS_OF_SCALE - 1 - self.scaler.n_rows % ROWS_OF_SCALE
+        if self.columns.has_texts:
+            # At powers of 2 rows, texts are looked at.
+            n_rows = min(n_rows, (1 << self.count.bit_length()) - 1 - self.count)
+        return n_rows
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """Number of outputs of plain least squares."""
+
+    @abstractmethod
+    def own_arrays(self) -> dict[str, Any]:
+        """Return further arguments of `StreamRows`, in arrays that no other state has."""
+
+    @abstractmethod
+    def take_told(self, n_learnt: int, last: int, numbers: tuple[Any, ...], past: Any) -> None:
+        """Let a draft take over what `StreamRows` has told, but for what all models have."""
+
+    @abstractmethod
+    def forecast_told(self, row: StreamRow, best: Floats, mixture: Floats) -> Any:
+        """Return the forecast for a row that `StreamRows` has predicted."""
+
+    def settled(self) -> tuple[Self, Calls]:
+        """Return the state after the rows that C has learnt, and plan what else they change."""
+        n_learnt, n_asked, n_stored, last, pending, known, asked, *others = self.rows.told()
+        new = shallow_copy(self)
+        new.rows, new.asked = None, None
+        new.count += n_learnt
+        new.scaler = self.scaler.after(n_learnt, self.columns.places, known)
+        new.plain = self.plain.with_pending(pending, type(self.plain.model))
+        new.take_told(n_learnt, last, *others)
+        matches = self.waiting.matches
+        if n_learnt or n_asked:
+            matches = matches.with_rows(n_learnt, n_asked, n_stored + (asked is not None))
+        calls: Calls = ((vars(self.waiting).update, {"matches": matches}),)
+        if asked is not None:
+            x, best, mixture = asked
+            row, key = new.columns.row(x), sample_key(x)
+            forecast = new.forecast_told(row, np.array(best), np.array(mixture))
+            if row.is_numeric:
+                new.asked = new.count, tuple(x), row.values.tobytes(), key
+            calls = new.waiting.plan_add(key, forecast, new.count, matches)
+        return new, calls
 
     @cached_property
     def experts(self) -> Experts:
@@ -227,8 +312,6 @@ def warn_of_numbers(names: str) -> None:
 class StreamModel(ABC):
     """A model of a stream of dicts in which the order of rows matters."""
 
-    _state: ExpertsState
-
     _blank_state: ClassVar[type[Any]]
     """Makes, of a seed, the state of a model that has learnt nothing."""
 
@@ -245,10 +328,40 @@ class StreamModel(ABC):
         self._lock = Lock()
         self._state = self._blank_state(self.seed)
 
+    @property
+    def _state(self) -> Any:
+        """The state, with all rows that C has learnt; it is replaced if there are any."""
+        with self._lock:
+            state: ExpertsState = vars(self)["_state"]
+            if state.rows is not None:
+                state, calls = state.settled()
+                self._change(state, calls)
+            return state
+
+    @_state.setter
+    def _state(self, state: ExpertsState) -> None:
+        vars(self)["_state"] = state
+
+    @property
+    def _known(self) -> Any:
+        """The state, in which rows are missing that C has learnt."""
+        return vars(self)["_state"]
+
+    def _rows_for(self, x: Any) -> Any:
+        """Return what predicts a sample in C, or None."""
+        if self._known.rows is None or not len(self._known.waiting):
+            return self._known.rows
+        key = None
+        # An equal sample may have a forecast that waits. The sample may run code of the caller.
+        with suppress(Exception):
+            key = sample_key(x)
+        return None if key is None or key in self._known.waiting else self._known.rows
+
     def _own_state(self) -> dict[str, Any]:
         """Return the attributes that are copied, pickled and saved: those of the state, too."""
+        state = self._state
         own = vars(self).copy()
-        state = own.pop("_state")
+        del own["_state"]
         state.plain.learn_pending(state.count)
         parts = {f"_{name}": part for name, part in vars(state).items() if name not in NOT_SAVED}
         return own | parts
@@ -329,12 +442,15 @@ class StreamModel(ABC):
     @property
     def feature_names(self) -> tuple[Name, ...]:
         """Names of the features so far; a text is named (name, text)."""
-        return self._state.columns.names
+        names: tuple[Name, ...] = self._known.columns.names
+        return names
 
     @property
     def count(self) -> int:
         """Number of rows learnt."""
-        return self._state.count
+        state = self._known
+        n_learnt: int = state.count + (0 if state.rows is None else state.rows.count())
+        return n_learnt
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the scores or the prediction, and the ten features with the largest effects.
@@ -376,12 +492,16 @@ class StreamModel(ABC):
         'apple'
         """
         with self._lock:
+            rows = self._known.rows
+            if rows is not None and rows.learn(x, y, w) is not NotImplemented:
+                return
             columns, row, *lesson = read_whole(lambda: self._read_row(x, y, w), self)
             draft = shallow_copy(self._state)
             calls = draft.learn(columns, row, *lesson)
             texts = draft.not_warned_of(row.texts)
             numbers = draft.not_warned_of(draft.numbers_as_text())
             self._change(draft, calls)
+            draft.follow(row)
             draft.waiting.warn_of_labels()
             warn_of_texts(texts)
             warn_of_numbers(numbers)
@@ -453,7 +573,8 @@ class StreamModel(ABC):
     @property
     def _columns(self) -> StreamColumns:
         """The columns of the features so far."""
-        return self._state.columns
+        columns: StreamColumns = self._known.columns
+        return columns
 
     def _take_form(self, layout: Layout) -> None:
         """Note whether rows that are learnt one by one, as dicts, come from a plain array."""

@@ -11,15 +11,17 @@ import numpy as np
 from onlinels.checks import Floats
 from onlinels.core import judge_row, mix_scores
 from onlinels.core.constants import ERROR_DECAY, MIN_RIDGE_SHARE, N_EXPERTS, N_LINEAR, PLAIN
-from onlinels.core.reference import shares_of
+from onlinels.core.reference import is_one_of, shares_of
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.scoring import (
+    SCALE_PENALTIES,
     SOFTMAX_SCALES,
     ScoringClassifier,
     best_scale,
     calibrate,
     table_of,
 )
+from onlinels.linear.single import LABEL_TYPES
 from onlinels.numerics import Calls, are_columns, enlarged, is_array
 from onlinels.rows.answers import labels_like
 from onlinels.rows.batch import matched_by_position, source_of
@@ -153,6 +155,34 @@ class ClassifierState(ExpertsState):
         memories = self.memory_arrays([every] * len(MEMORIES))
         rows = *made.arrays, *self.cells.arrays, *made.places
         return *rows, *memories, made.narrow, narrow, every, wide
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs of plain least squares."""
+        return len(self.classes)
+
+    def own_arrays(self) -> dict[str, Any]:
+        """Return further arguments of `StreamRows`, in arrays that no other state has."""
+        self.errors, self.losses = self.errors.copy(), self.losses.copy()
+        classes = self.classes
+        # If the labels may be compared by Python code, no row is known.
+        are_plain = all(is_one_of(LABEL_TYPES, label) for label in classes.index)
+        return {
+            "outputs": classes.index if are_plain else {},
+            "labels": classes.labels,
+            "arrays": (PRIORS, self.errors, self.losses, SOFTMAX_SCALES, SCALE_PENALTIES),
+            "rate": self.rate,
+            "last": self.last,
+            "numbers": (0.0,) * 9,
+        }
+
+    def take_told(self, n_learnt: int, last: int, numbers: tuple[Any, ...], past: Any) -> None:
+        """Let a draft take over what `StreamRows` has told, but for what all models have."""
+        self.last = last
+
+    def forecast_told(self, row: StreamRow, best: Floats, mixture: Floats) -> Prediction:
+        """Return the forecast for a row that `StreamRows` has predicted."""
+        return Prediction(self.scaler.transform(row.values), self.last, False, best, mixture)
 
     def scores(self, features: Floats, last: int) -> Floats:
         """Return scores (n_experts, n_classes); those of plain least squares are 0."""
@@ -403,7 +433,6 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     Accuracy: 91.67%
     """
 
-    _state: ClassifierState
     _blank_state = ClassifierState
 
     def __init__(self, seed: int = 0) -> None:
@@ -412,7 +441,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     @property
     def classes(self) -> tuple[Label, ...]:
         """Labels learnt so far, in the order of their first rows."""
-        return self._state.classes.labels
+        labels: tuple[Label, ...] = self._known.classes.labels
+        return labels
 
     @property
     def shares(self) -> dict[str, float]:
@@ -422,7 +452,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         label, fitted to all rows or to recent rows; two are softmax regressions; one predicts the
         class that follows the last label most often; and one is `LeastSquaresClassifier`.
         """
-        shares = shares_of(self._state.errors, self._state.rate, PRIORS)
+        shares = shares_of(self._known.errors, self._known.rate, PRIORS)
         return dict(zip(EXPERTS, shares.tolist(), strict=True))
 
     @matched_by_position
@@ -501,7 +531,25 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         classes = known.extended([label])
         return classes, int(classes.columns([label])[0])
 
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
+        """Return the probability of every class for one sample, {} before anything is learnt."""
+        with self._lock:
+            rows = self._rows_for(x)
+            found = NotImplemented if rows is None else rows.probabilities(x)
+            return super().predict_proba_one(x) if found is NotImplemented else found
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
+        """Return the label with the highest score for one sample, None if nothing is learnt yet."""
+        with self._lock:
+            rows = self._rows_for(x)
+            found = NotImplemented if rows is None else rows.label(x)
+            return super().predict_one(x) if found is NotImplemented else found
+
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        rows = self._rows_for(x)
+        found = NotImplemented if rows is None else rows.scores(x)
+        if found is not NotImplemented:
+            return np.array(found)
         return Prediction.of(self._forecast_one(x)).mixture
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:

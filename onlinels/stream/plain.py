@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.checks import Floats, quiet
+from onlinels.core.constants import MAX_PLAIN_VALUE
+from onlinels.linear.regressors import LeastSquaresRegressor
+from onlinels.linear.single import rows_of
 from onlinels.numerics import enlarged, is_array, restore, shallow_copy
 from onlinels.saving import savable
 from onlinels.stream.features import RunningScaler
-
-MAX_PLAIN_VALUE = 1e140
-"""Limit of a value: its square times the largest weight stays within float64 in all sums."""
 
 MIN_UNIT_EXPONENT = -500
 """Least power of 2 as a unit, so that no value in this unit exceeds float64."""
@@ -106,6 +106,38 @@ class PlainExpert:
             scaled = np.where(row == row, scaled, scaler.means[: len(factors)] * factors)
             scaled = np.clip(scaled, -MAX_PLAIN_VALUE, MAX_PLAIN_VALUE)
         return dict(enumerate(scaled.tolist()))
+
+    @property
+    def factors(self) -> Floats:
+        """What turns values into units, 0 if there is no unit."""
+        return self._factors
+
+    @property
+    def limit(self) -> float:
+        """Sum of squares of a row whose values need no limit."""
+        return self._limit
+
+    def rows(self, n_outputs: int) -> Any:
+        """Return what learns single rows of the model in C; None if it has to grow before."""
+        state = self.model._state
+        fits = state.statistics.shape == (self.n_features, n_outputs)
+        return rows_of(state) if fits else None
+
+    def pending_row(self) -> tuple[Floats, float, float] | None:
+        """Return the row that is to be learnt: its values, its column or target, and its weight."""
+        if self._pending is None:
+            return None
+        row, y, w = self._pending
+        return np.array([*row.values()]), float(y), w
+
+    def with_pending(self, pending: Any, kind: type) -> Self:
+        """Return the expert with the row that C leaves to learn, or None."""
+        new = shallow_copy(self)
+        new._pending = None
+        if pending is not None:
+            row, y, w = pending
+            new._pending = dict(enumerate(row)), y if kind is LeastSquaresRegressor else int(y), w
+        return new
 
     def with_pending_row(self, row: dict[int, float], y: Any, w: float) -> Self:
         """Return the expert with a row to learn; the model has learnt all earlier rows."""

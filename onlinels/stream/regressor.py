@@ -10,7 +10,13 @@ import numpy as np
 from river import base
 
 from onlinels.checks import Floats, Integers
-from onlinels.core.constants import MIN_RIDGE_SHARE
+from onlinels.core import judge_forecast, mix_forecasts
+from onlinels.core.constants import (
+    DEVIATION_PER_ABSOLUTE,
+    MAX_PLAIN_VALUE,
+    MIN_ERRORS,
+    MIN_RIDGE_SHARE,
+)
 from onlinels.core.reference import shares_of
 from onlinels.linear.regressors import (
     Ends,
@@ -27,8 +33,15 @@ from onlinels.rows.answers import numbers_like
 from onlinels.rows.batch import matched_by_position, source_of
 from onlinels.saving import savable
 from onlinels.stream.base import ExpertsState, StreamModel
-from onlinels.stream.features import N_UNITS, RunningScaler, Sample, StreamColumns, StreamRow
-from onlinels.stream.plain import MAX_PLAIN_VALUE, units_of
+from onlinels.stream.features import (
+    N_UNITS,
+    ROWS_OF_SCALE,
+    RunningScaler,
+    Sample,
+    StreamColumns,
+    StreamRow,
+)
+from onlinels.stream.plain import units_of
 from onlinels.stream.waiting import Found
 from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
@@ -90,9 +103,6 @@ From 2 to 6 for plain least squares, the mean absolute error on twenty streams s
 targets at most 200 rows late.
 """
 
-ERROR_DECAY = 0.99
-"""Factor on an error with each further row: about 100 rows count."""
-
 LEARNING_RATE = 0.2
 """An expert's share is multiplied by exp(-0.2) for each error as large as the recent mean error.
 
@@ -105,44 +115,6 @@ DELAY_UNIT = 5.0
 From 3 to 50 the mean absolute error on twenty streams stayed within 1%; with 50, 90% intervals
 contain fewer late targets.
 """
-
-MAX_RELATIVE_ERROR = 100.0
-"""Limit of a single error, in recent mean errors.
-
-Without it an outlier would dominate all other errors for hundreds of rows. With 20 the mean
-absolute error on twenty streams is 0.1% smaller, with 10 it is 0.2% larger.
-"""
-
-MAX_RANGE_EXCESS = 0.1
-"""Share of the range of all targets by which a forecast may exceed the range."""
-
-INTERVAL_PROBABILITY = 0.9
-"""Probability of the central interval whose coverage is controlled."""
-
-INTERVAL_DEVIATIONS = 1.6448536269514722
-"""Standard deviations on each side that contain 90% of a normal distribution."""
-
-DEVIATION_PER_ABSOLUTE = math.sqrt(math.pi / 2.0)
-"""Standard deviation of a normal distribution in units of its mean absolute deviation."""
-
-WIDTH_STEP = 0.05
-"""Step of the logarithm of the width of intervals, for one miss more than expected.
-
-With it 90% intervals contained 87.9% to 90.7% of the targets on twenty streams.
-"""
-
-LATE_CAUTION = 0.2
-"""Part of the expected misses by which intervals are too wide if targets are very late.
-
-The size of errors changes before late targets arrive, more often upwards. With 1,000 rows of delay,
-90% intervals contained 1.5% more of the targets than without it.
-"""
-
-MIN_ERRORS = 2
-"""Minimum number of errors, of any weight above 0, for a finite deviation."""
-
-MAX_LOG_WIDTH = 3.0
-"""Limit of the logarithm of the width, in both directions."""
 
 Past = tuple[float, Floats]
 """The target and the values of a learnt row."""
@@ -253,6 +225,49 @@ class RegressorState(ExpertsState):
             return math.inf
         return DEVIATION_PER_ABSOLUTE * self.error * math.exp(self.width)
 
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs of plain least squares."""
+        return 1
+
+    def follow(self, row: StreamRow) -> None:
+        """Let C learn rows like the last one that was learnt, if it can."""
+        # The last row has the current columns.
+        if self.n_errors and not self.late and len(self.past[0][1]) == len(row.values):
+            super().follow(row)
+
+    def n_rows_until_event(self) -> int:
+        """Return how many rows change numbers alone, before one of which more depends."""
+        n_rows = ROWS_OF_SCALE - 1 - self.targets.n_rows % ROWS_OF_SCALE
+        return min(n_rows, super().n_rows_until_event())
+
+    def own_arrays(self) -> dict[str, Any]:
+        """Return further arguments of `StreamRows`, in arrays that no other state has."""
+        self.losses, self.targets = self.losses.copy(), self.targets.copied()
+        (before, row_before), (last, row) = self.past
+        rows = row_before.copy(), row.copy()
+        widths = self.n_errors, self.weight, self.error, self.width
+        return {
+            "outputs": None,
+            "labels": (),
+            "arrays": (PRIORS, self.losses, self.targets.arrays, QUANTITY_OF_MODEL, *rows),
+            "rate": LEARNING_RATE,
+            "last": -1,
+            "numbers": (self.unit, *widths, *self.limits, before, last),
+        }
+
+    def take_told(self, n_learnt: int, last: int, numbers: tuple[Any, ...], past: Any) -> None:
+        """Let a draft take over what `StreamRows` has told, but for what all models have."""
+        self.unit, n_errors, self.weight, self.error, self.width, *limits, before, latest = numbers
+        self.n_errors, self.limits = int(n_errors), (limits[0], limits[1])
+        self.targets = self.targets.after(n_learnt, (), [])
+        row_before, row = map(np.array, past)
+        self.past = (before, row_before), (latest, row)
+
+    def forecast_told(self, row: StreamRow, best: Floats, mixture: Floats) -> Forecast:
+        """Return the forecast for a row that `StreamRows` has predicted."""
+        return Forecast(best, mixture.item(), self.past)
+
     def views(self) -> dict[str, Integers]:
         """Return the places of every input of the memories in [units, 1, features, changes, lags].
 
@@ -294,7 +309,7 @@ class RegressorState(ExpertsState):
         targets = self.targets
         scaled = self.scaler.transform(row)
         # Before the first target, a change is measured from the mean.
-        mean = last = targets.means.item(0)
+        last = targets.means.item(0)
         if past:
             last, values = past[-1]
             change = last - past[0][0] if past[1:] else math.nan
@@ -303,27 +318,15 @@ class RegressorState(ExpertsState):
             inputs = np.concatenate((scaled, changes, lags))
         else:
             inputs = np.concatenate((scaled, np.zeros(len(row) + N_LAGS)))
-        forecasts = np.empty(len(EXPERTS))
-        models = forecasts[: len(QUANTITY_OF_MODEL)]
-        # The target is the mean or the last target, plus so many standard deviations.
-        origins = targets.means.copy()
-        origins[1] += last
-        deviations = np.sqrt(targets.variances)
-        np.multiply(self.scores(inputs), deviations.take(QUANTITY_OF_MODEL), out=models)
-        models += origins.take(QUANTITY_OF_MODEL)
-        plain = self.plain.score(self.plain.read(row, self.scaler), self.count)
-        # Measured: a tuple takes three times as long.
-        forecasts[-3] = plain.item() * self.unit
-        forecasts[-2] = last
-        forecasts[-1] = mean
-        low, high = self.limits
-        margin = MAX_RANGE_EXCESS * (high - low)
-        np.maximum(forecasts, low - margin, out=forecasts)
-        np.minimum(forecasts, high + margin, out=forecasts)
-        shares = self.shares
-        # Before any error is known, a median limits the effect of an expert far from all others.
-        mixture = forecasts.dot(shares) if self.n_errors else median_of(forecasts, shares)
-        return Forecast(forecasts, float(mixture), past, inputs)
+        plain = self.plain.score(self.plain.read(row, self.scaler), self.count).item()
+        forecasts, scores = np.empty(len(EXPERTS)), self.scores(inputs)
+        learnt = targets.arrays, QUANTITY_OF_MODEL, PRIORS, self.losses, forecasts
+        rate = LEARNING_RATE * self.pace
+        mixture = mix_forecasts(scores, *learnt, plain, self.unit, last, *self.limits, rate)
+        if not self.n_errors:
+            # A median limits the effect of an expert far from all others, until errors are known.
+            mixture = median_of(forecasts, self.shares)
+        return Forecast(forecasts, mixture, past, inputs)
 
     def learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> Calls:
         """Let a draft learn a row of weight w and target y, and plan what it writes."""
@@ -382,27 +385,11 @@ class RegressorState(ExpertsState):
 
     def judge(self, judged: Forecast, target: float, w: float) -> None:
         """Count the errors of a forecast in a draft."""
-        error, pace = abs(judged.value - target), self.pace
-        if self.n_errors >= MIN_ERRORS:
-            # Compared with the current width, which earlier late targets have changed already.
-            missed = error > INTERVAL_DEVIATIONS * self.deviation
-            # Larger weights would make the width oscillate.
-            expected = (1.0 - INTERVAL_PROBABILITY) * (1.0 - LATE_CAUTION * (1.0 - pace))
-            step = min(w, 1.0) * WIDTH_STEP * pace * (missed - expected)
-            self.width = min(max(self.width + step, -MAX_LOG_WIDTH), MAX_LOG_WIDTH)
-        decay = 1.0 - (1.0 - ERROR_DECAY) * pace
-        self.weight = decay * self.weight + w
-        known = min(error, MAX_RELATIVE_ERROR * self.error) if self.error > 0.0 else error
-        mean = self.error + w * (known - self.error) / self.weight if self.weight else 0.0
-        self.error = mean
-        if mean > 0.0:
-            errors = np.abs(judged.of_experts - target)
-            errors /= mean
-            np.minimum(errors, MAX_RELATIVE_ERROR, out=errors)
-            errors *= w
-            self.losses = decay * self.losses
-            self.losses += errors
-        self.n_errors += w > 0.0
+        self.losses = self.losses.copy()
+        known = self.n_errors, self.weight, self.error, self.width
+        errors = judged.of_experts, self.losses, *known, judged.value, target, w, self.pace
+        n_errors, self.weight, self.error, self.width = judge_forecast(*errors)
+        self.n_errors = int(n_errors)
 
     def grow(self, columns: StreamColumns) -> None:
         """Make room in a draft for new features."""
@@ -527,7 +514,6 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     19
     """
 
-    _state: RegressorState
     _blank_state = RegressorState
 
     def __init__(self, seed: int = 0) -> None:
@@ -536,7 +522,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     @property
     def shares(self) -> dict[str, float]:
         """Shares of the experts in the forecast, by their forecast quantity, input and memory."""
-        return dict(zip(EXPERTS, self._state.shares.tolist(), strict=True))
+        return dict(zip(EXPERTS, self._known.shares.tolist(), strict=True))
 
     @matched_by_position
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, with_dist: bool = False) -> Any:
@@ -580,10 +566,10 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
 
         def in_kind(source: Any, pairs: list[tuple[float, float]], _: Any) -> Any:
-            means, variances = np.array(pairs).reshape(-1, 2).T
-            return predictions_like(source, means, variances, with_dist)
+            means, deviations = np.array(pairs).reshape(-1, 2).T
+            return predictions_like(source, means, deviations**2, with_dist)
 
-        return self._answer_and_learn(StreamRegressor._mean_and_variance, in_kind, X, y, w)
+        return self._answer_and_learn(StreamRegressor._normal, in_kind, X, y, w)
 
     def _read_targets(self, samples: list[Sample], y: Any) -> list[float]:
         targets: list[float] = read_numbers(y, len(samples)).tolist()
@@ -593,9 +579,14 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     def _read_target(self, y: Any) -> float:
         return read_target("y", y)
 
-    def _mean_and_variance(self, x: Any) -> tuple[float, float]:
-        """Return the mean and the variance of a new target."""
-        return Forecast.of(self._forecast_one(x)).value, self._state.deviation**2
+    def _normal(self, x: Any) -> tuple[float, float]:
+        """Return the mean and the standard deviation of a new target."""
+        rows = self._rows_for(x)
+        found: Any = NotImplemented if rows is None else rows.normal(x)
+        if found is NotImplemented:
+            found = Forecast.of(self._forecast_one(x)).value, self._state.deviation
+        mean, deviation = found
+        return mean, deviation
 
     def _means(self, X: Any) -> Floats:
         """Return the means of new targets for the rows of a batch."""
@@ -632,8 +623,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         (300, True)
         """
         with self._lock:
-            mean, variance = self._mean_and_variance(x)
-            return gaussian(mean, variance) if with_dist else mean
+            mean, deviation = self._normal(x)
+            return gaussian(mean, deviation**2) if with_dist else mean
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
         """Return the prediction for every row as if it were the next, or a normal distribution.
@@ -694,7 +685,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
         with self._lock:
             level = check_level(level)
-            mean, half_width = self._mean_and_variance(x)[0], self._half_width(level)
+            mean, deviation = self._normal(x)
+            half_width = half_width_of(deviation, level)
             return mean - half_width, mean + half_width
 
     def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
@@ -713,16 +705,16 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
         with self._lock:
             level = check_level(level)
-            means, half_width = self._means(X), self._half_width(level)
+            means, half_width = self._means(X), half_width_of(self._state.deviation, level)
             return intervals_like(source_of(X), means - half_width, means + half_width)
 
-    def _half_width(self, level: float) -> float:
-        """Return half the width of an interval about the forecast."""
-        from scipy.special import ndtri  # Imported here, because few need it.
 
-        deviation: float = self._state.deviation
-        # Infinity times the quantile of a level near 0 would be NaN.
-        return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
+def half_width_of(deviation: float, level: float) -> float:
+    """Return half the width of an interval about the forecast."""
+    from scipy.special import ndtri  # Imported here, because few need it.
+
+    # Infinity times the quantile of a level near 0 would be NaN.
+    return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
 
 
 def predictions_like(source: Any, means: Floats, variances: Floats, with_dist: bool) -> Any:

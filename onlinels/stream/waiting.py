@@ -152,18 +152,27 @@ class Matches(NamedTuple):
 
     def with_label(self, is_lost: bool, is_unsure: bool) -> Matches:
         """Return the counts with those of one more label."""
-        n_labels, n_lost, n_unsure, n_asked, n_stored, *were = self._in_progress()
+        n_labels, n_lost, n_unsure, n_asked, n_stored, *were = self.in_progress()
         # Rows of a history that are learnt before others are predicted are not lost.
         n_lost += is_lost and n_asked + MANY_LABELS // 2 >= n_labels
         return Matches._make((n_labels + 1, n_lost, n_unsure + is_unsure, n_asked, n_stored, *were))
 
     def with_sample(self, is_stored: bool) -> Matches:
         """Return the counts with those of one more predicted sample."""
-        *of_labels, n_asked, n_stored, were_lost, were_unsure = self._in_progress()
+        *of_labels, n_asked, n_stored, were_lost, were_unsure = self.in_progress()
         asked = n_asked + 1, n_stored + is_stored
         return Matches._make((*of_labels, *asked, were_lost, were_unsure))
 
-    def _in_progress(self) -> Matches:
+    def with_rows(self, n_labels: int, n_asked: int, n_stored: int) -> Matches:
+        """Return the counts with those of rows that were learnt in order, before 500 labels."""
+        known = self.in_progress()
+        return known._replace(
+            n_labels=known.n_labels + n_labels,
+            n_asked=known.n_asked + n_asked,
+            n_stored=known.n_stored + n_stored,
+        )
+
+    def in_progress(self) -> Matches:
         """Return the counts, or new ones if they are those of 500 labels."""
         if self.n_labels < N_JUDGED_LABELS:
             return self
@@ -230,15 +239,21 @@ class Waiting:
         """Count a sample that shares the stored forecast of an equal sample."""
         self.matches = self.matches.with_sample(is_stored=False)
 
-    def plan_add(self, key: int, forecast: AnyForecast, count: int) -> Calls:
-        """Plan to store a forecast that was made after `count` rows were learnt."""
+    def plan_add(
+        self, key: int, forecast: AnyForecast, count: int, matches: Matches | None = None
+    ) -> Calls:
+        """Plan to store a forecast that was made after `count` rows were learnt.
+
+        `matches` are the counts with that of the sample.
+        """
         number, left = self._n_made, -1
         calls: Calls = ()
         if len(self._stored) >= MAX_WAITING_FORECASTS:
             left = next(iter(self._stored))
             calls = self._plan_take(left)
         numbers = *(each for each in self._numbers.get(key, ()) if each != left), number
-        news = {"_n_made": number + 1, "matches": self.matches.with_sample(is_stored=True)}
+        matches = self.matches.with_sample(is_stored=True) if matches is None else matches
+        news = {"_n_made": number + 1, "matches": matches}
         return (
             *calls,
             (self._stored.__setitem__, number, (key, forecast, count)),

@@ -103,6 +103,17 @@ class Recursion:
         self.pending, self.criterion = np.zeros(n_features), np.zeros(n_targets)
         self.factors = np.array([1.0, 0.0, 1.0])
 
+    @classmethod
+    def blank(cls, n_features: int, n_targets: int, ridge: float) -> Recursion:
+        """Return the memory of a recursion, which `onlinels.core` begins; all numbers are 0."""
+        new = object.__new__(cls)
+        new.ridge, new.least, new.trust = ridge, 0.0, 1.0
+        new.inverse = np.zeros((n_features, n_features), order="F")
+        new.weights = np.zeros((n_features, n_targets), order="F")
+        new.full_penalties, new.pending = np.zeros(n_features), np.zeros(n_features)
+        new.criterion, new.factors = np.zeros(n_targets), np.zeros(3)
+        return new
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the pending product, which would reveal a single row."""
         self.settle()
@@ -309,18 +320,17 @@ class Recursion:
     def with_room(self, room: Room) -> Recursion:
         """Return the recursion of more features and targets, which were 0 so far."""
         self.settle()
-        (m, n), (known, n_targets) = room.new, room.old
-        new = Recursion(m, n, self.ridge, self.least)
-        new.trust, share, scale = self.trust, self.share, float(self.factors[SCALE])
-        new.factors[KEPT] = share
-        # P of a feature that was 0 so far is the inverse of its penalty.
-        new.inverse /= share
+        known, n_targets = room.old
+        new, (scale, _, share) = Recursion.blank(*room.new, self.ridge), self.factors.tolist()
+        new.least, new.trust = self.least, self.trust
         np.divide(self.inverse, scale, out=new.inverse[:known, :known])
-        new.full_penalties[:known], new.weights[:known, :n_targets] = (
-            self.full_penalties,
-            self.weights,
-        )
-        new.criterion[:n_targets] = self.criterion
+        new.full_penalties[:known] = self.full_penalties
+        new.weights[:known, :n_targets] = self.weights
+        new.criterion[:n_targets], new.factors[:] = self.criterion, (1.0, 0.0, share)
+        # P of a feature that was 0 so far is the inverse of its penalty.
+        new.full_penalties[known:] = self.ridge
+        for feature in range(known, room.new[0]):
+            new.inverse[feature, feature] = 1.0 / (share * self.ridge)
         return new
 
     def variances(self) -> Floats:

@@ -550,7 +550,10 @@ def learn_logged(model, learn):
                 log.append((row, own + row @ weights, w))
             return super().plan(errors, column, is_new, w)
 
-    with mock.patch.object(stream_base, "Experts", Logged):
+    with (
+        mock.patch.object(stream_base, "Experts", Logged),
+        mock.patch.object(stream_base, "StreamRows", None),
+    ):
         learn(model)
     return logs
 

@@ -319,15 +319,15 @@ def begin_recursion(s, v, share, r):
 def spread_of_factor(s, v, c, row, forgets):
     z, mean, left_out = row.about[: s.m], mean_of(s)[: s.m], v.scale == 0.0
     differs = left_out & (np.abs(z) > CONSTANT_TOLERANCE * np.abs(mean))
-    if differs.any() and c.scaling != AS_THEY_ARE:
-        return 0.0
     inverse = np.outer(v.scale, v.scale) * np.linalg.inv(v.system)
     leverage = z @ inverse @ z
     if v.in_force > 0.0:
         leverage += (z[differs] ** 2 / v.penalties[differs]).sum()
     n_parameters = v.n_active + s.is_centred - v.penalties @ np.diagonal(inverse)
     row.errors = told(s)[s.m :] - (v.weights * s.cross).sum(axis=0) - v.penalties @ v.weights**2
-    return scale_errors(s, row, weights_of_errors(s, forgets), leverage, n_parameters)
+    free = scale_errors(s, row, weights_of_errors(s, forgets), leverage, n_parameters)
+    is_known = c.scaling == AS_THEY_ARE or not differs.any()
+    return free if is_known or free <= 0.0 else np.nan
 
 
 def sums_of(statistics):
@@ -544,7 +544,7 @@ class SingleRows:
 
     def spread(self, x):
         scores = self.answer(x)
-        if scores is None or not self.is_constant_where_known():
+        if scores is None:
             return NotImplemented
         is_valid = self.s.tally[0] < self.registers[VALID_UNTIL]
         if self.r is not None and self.mode == FOLLOW and is_valid:
@@ -553,12 +553,22 @@ class SingleRows:
             free = spread_of_factor(self.s, self.v, self.ridge, self.row, self.forgets)
         else:
             return NotImplemented
-        is_known = free > MIN_FREE * self.s.tally[1]
-        return (scores, self.row.errors.tolist(), free) if is_known else NotImplemented
+        if np.isnan(free):
+            return NotImplemented
+        if not free > MIN_FREE * self.s.tally[1]:
+            self.row.errors[:], free = np.inf, 0.0
+        elif not self.is_constant_where_known():
+            return NotImplemented
+        return scores, self.row.errors.tolist(), free
+
+    def hand_over(self, *_):
+        return NotImplemented
+
+    variances = calibrated = add_losses = hand_over
 
     def interval(self, x, least, terms):
         known = self.spread(x)
-        if known is NotImplemented or not known[2] >= least:
+        if known is NotImplemented or not 0.0 < known[2] >= least:
             return NotImplemented
         scores, variances, free = known
         halves = np.polyval(terms[::-1], 1.0 / free) * np.sqrt(variances)
@@ -743,7 +753,7 @@ class SingleRows:
         self.prepare(w, decay)
         self.learn_prepared()
 
-    def learn_many(self, X, targets):
+    def learn_many(self, X, targets, times=None):
         return False  # Other code learns them.
 
     def predict_learn(self, X, targets, w, scores, variances, times):

@@ -1,0 +1,657 @@
+"""Measure every setting of the public models, row by row, as multiples of a plain ridge.
+
+    OPENBLAS_NUM_THREADS=1 python demos/benchmarks/speed/settings.py [--features 5 10 20 40 64]
+    python demos/benchmarks/speed/settings.py --quick --only priors forgetting
+
+Every row is a dict that is predicted and then learnt. A cell contains microseconds a row, and in
+brackets a multiple of a reference that took turns with the model. After 600 rows, the reference is
+LeastSquaresRegressor(1.0) on independent features; that of a batch is the loop over its rows. The
+reference of the first 20 rows of fresh models is river's LogisticRegression, and that of whole
+streams, from the first row on, LeastSquaresRegressor(1.0) on the same rows. "Expected at most" are
+multiples for 5, 10, 20, 40 and 64 features; a "!" marks a larger one. The second table is about the
+models themselves: to make, save and load them, and their memory.
+
+"correlated" features are 30 + 10 (3 common factors + noise of 0.05), "times ten" are 10 (3 common
+factors + noise of 0.5). Figures are medians of CPU times of one thread. The script refuses to run
+if a setting of a public model, a value of it or a question has no line in the table.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from inspect import signature
+from statistics import median
+from time import thread_time
+from typing import Any, NamedTuple
+
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+from river import drift, linear_model
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from common import (
+    bar,
+    call_alone,
+    forget_peak,
+    in_words,
+    machine,
+    make_parser,
+    memory,
+    positive,
+    print_table,
+    table_of,
+)
+
+import onlinels
+from onlinels import (
+    CalibratedClassifier,
+    DriftAwareClassifier,
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    StreamClassifier,
+    StreamRegressor,
+)
+from onlinels.core import IN_USE
+from onlinels.linear.ridge import RIDGE_NAMES, SCALINGS
+from onlinels.linear.settings import SUMS_BY_ACCUMULATOR
+
+WIDTHS = (5, 10, 20, 40, 64)
+WARM, PIECE, BATCH_ROWS, N_FRESH, N_LONG = 600, 200, 1000, 20, 20_000
+
+Limits = tuple[float, ...] | None
+"""Expected multiples for the widths; shorter if wider models have none."""
+
+ROW: Limits = (1.4, 1.6, 2.0, 2.8, 5.0)
+INTERVAL: Limits = (1.6, 2.0, 2.3, 4.5, 6.0)
+PROBABILITIES: Limits = (1.2, 1.3, 1.3, 1.3, 1.5)
+BATCH: Limits = (1.0, 1.0, 1.0, 1.0, 1.0)
+SELECTED: Limits = (2.0, 2.0, 2.5, 4.0, 8.0)
+"""A ridge that is selected while rows are forgotten, or acts on units of the moment."""
+FRESH: Limits = (2.5, 3.0, 5.0)
+FIRST_1000: Limits = (1.3, 1.3, 1.5, 2.0, 2.5)
+FIRST_20000: Limits = (1.1, 1.1, 1.1, 1.2, 1.2)
+
+R, C, M = LeastSquaresRegressor, LeastSquaresClassifier, LeastSquaresMultiTargetRegressor
+NAMES: dict[Any, str] = {R: "Regressor", C: "Classifier", M: "MultiTarget"}
+WITH_DIST = "predict_one(with_dist=True)"
+MANY, MANY_PROBA = "predict_learn_many", "predict_proba_learn_many"
+MANY_DIST = "predict_learn_many(with_dist=True)"
+
+LOOPS = {MANY: "predict_one", MANY_PROBA: "predict_proba_one", MANY_DIST: "predict_interval_one"}
+"""The question of the loop over rows that is the reference of a batch."""
+
+
+class Case(NamedTuple):
+    """A model, its rows and the question that is asked before every row."""
+
+    model: Any
+    settings: Mapping[str, Any] = {}
+    ask: str = "predict_one"
+    limits: Limits = ROW
+    data: str = "independent"
+    """Independent, correlated, times ten, or absent: half of the names are absent from a row."""
+    n_classes: int = 2
+    times: str = ""
+    """What `t` of a row is, "numbers" or "dates"; empty for rows without times."""
+    weights: bool = False
+
+    def make(self) -> Any:
+        """Return a new model; settings that are cases are models, too."""
+        made = {
+            name: each.make() if isinstance(each, Case) else copy.deepcopy(each)
+            for name, each in self.settings.items()
+        }
+        return self.model(**made)
+
+    def __str__(self) -> str:
+        settings = ", ".join(in_short(name, value) for name, value in self.settings.items())
+        name = NAMES.get(self.model, self.model.__name__)
+        parts = [f"{name}({settings})"]
+        parts += [self.data] * (self.data != "independent")
+        parts += [f"{self.n_classes} classes"] * (self.n_classes != 2)
+        parts += [f"t: {self.times}"] * bool(self.times)
+        parts += ["w=0.5"] * self.weights
+        parts += [self.ask] * (self.ask != "predict_one")
+        return ", ".join(parts)
+
+
+def in_short(name: str, value: Any) -> str:
+    """Return a setting as it is written in a call, and an object by its class."""
+    if isinstance(value, Case):
+        return str(value)
+    if isinstance(value, timedelta):
+        return f"{name}={value.total_seconds():g} s"
+    is_plain = isinstance(value, (str, float, int, dict, KFold)) or value is None
+    text = repr(value) if is_plain else type(value).__name__
+    is_first = name in ("ridge", "accumulator") and value != "auto"
+    return text if is_first else f"{name}={text}"
+
+
+REFERENCE = Case(R, {"ridge": 1.0})
+ONE, FORGETS = {"ridge": 1.0}, {"ridge": 1.0, "forgetting_factor": 0.999}
+HALF, TIMED = {"ridge": 1.0, "half_life": 500}, {"ridge": 1.0, "half_life": timedelta(seconds=500)}
+FOLLOWS = {"ridge": 1.0, "accumulator": "recursive", "forgetting_factor": 0.999}
+STANDARD = {"ridge": 1.0, "scaling": "standard"}
+PRIORS: tuple[Any, ...] = ("learnt", "equal", {True: 0.2, False: 0.8})
+EQUAL = Case(C, ONE | {"priors": "equal"})
+
+CASES: tuple[Case, ...] = (
+    REFERENCE,
+    Case(R),
+    # Which ridge.
+    Case(R, {"ridge": "auto"}, data="correlated"),
+    Case(R, {"ridge": "paper"}),
+    Case(R, {"ridge": 0.0}),
+    Case(R, {"ridge": KFold(5)}, limits=None),
+    # Which rows.
+    Case(R, ONE, data="correlated"),
+    Case(R, ONE, data="times ten"),
+    Case(R, ONE, data="absent"),
+    Case(R, ONE, weights=True),
+    Case(R, ONE | {"fit_intercept": False}),
+    # Which accumulator.
+    Case(R, ONE | {"accumulator": "gram"}, data="correlated"),
+    Case(R, ONE | {"accumulator": "recursive"}, data="correlated"),
+    Case(R, ONE | {"accumulator": "orthogonal"}),
+    Case(R, ONE | {"accumulator": "orthogonal"}, data="correlated"),
+    # Rows that are forgotten.
+    Case(R, FORGETS),
+    Case(R, FORGETS, data="correlated"),
+    Case(R, FOLLOWS),
+    Case(R, FOLLOWS, data="correlated"),
+    Case(R, FOLLOWS | {"forgetting_factor": 0.99}),
+    Case(R, HALF),
+    Case(R, HALF, data="times ten"),
+    Case(R, HALF, times="numbers"),
+    Case(R, TIMED, times="dates"),
+    Case(R, HALF | {"accumulator": "recursive"}, times="numbers"),
+    Case(R, {"half_life": 500}, limits=SELECTED),
+    Case(R, {"half_life": 500}, limits=SELECTED, times="numbers"),
+    Case(R, {"forgetting_factor": 0.999}, limits=SELECTED),
+    Case(R, {"forgetting_factor": 0.999, "accumulator": "recursive"}, limits=SELECTED),
+    # Which features the ridge acts on.
+    Case(R, STANDARD),
+    Case(R, STANDARD, data="correlated"),
+    Case(R, STANDARD | {"half_life": 500}),
+    Case(R, {"scaling": "standard"}, limits=SELECTED),
+    Case(R, {"scaling": None}),
+    Case(R, ONE | {"scaling": "auto"}),
+    # Intervals and distributions.
+    Case(R, ONE, "predict_interval_one", INTERVAL),
+    Case(R, {}, "predict_interval_one", INTERVAL),
+    Case(R, ONE, "predict_interval_one", INTERVAL, "times ten"),
+    Case(R, FOLLOWS, "predict_interval_one", INTERVAL, "correlated"),
+    Case(R, FORGETS, "predict_interval_one", INTERVAL),
+    Case(R, HALF, "predict_interval_one", INTERVAL),
+    Case(R, STANDARD, "predict_interval_one", INTERVAL),
+    Case(R, {"ridge": "paper"}, "predict_interval_one", INTERVAL),
+    Case(R, {"half_life": 500}, "predict_interval_one", SELECTED),
+    Case(R, ONE, WITH_DIST, INTERVAL),
+    # Batches.
+    Case(R, ONE, MANY, BATCH),
+    Case(R, {}, MANY, BATCH),
+    Case(R, HALF, MANY, BATCH),
+    Case(R, ONE, MANY_DIST, BATCH),
+    Case(R, {}, MANY_DIST, BATCH),
+    Case(R, HALF, MANY_DIST, BATCH),
+    # Classifiers.
+    Case(C, ONE),
+    Case(C),
+    Case(C, ONE, n_classes=10),
+    Case(C, ONE, "predict_proba_one", PROBABILITIES),
+    Case(C, {}, "predict_proba_one", PROBABILITIES),
+    Case(C, ONE, "predict_proba_one", PROBABILITIES, n_classes=10),
+    *(Case(C, ONE | {"priors": priors}) for priors in PRIORS),
+    *(Case(C, ONE | {"priors": priors}, "predict_proba_one", PROBABILITIES) for priors in PRIORS),
+    Case(C, ONE | {"priors": "equal"}, "predict_proba_one", None, n_classes=10),
+    Case(C, {"priors": "equal"}, "predict_proba_one", PROBABILITIES),
+    Case(C, FORGETS | {"priors": "equal"}, "predict_proba_one"),
+    Case(C, ONE, "scores_one"),
+    Case(C, ONE, "margin_one"),
+    Case(C, ONE, "variance_one", INTERVAL),
+    Case(C, ONE, MANY, BATCH),
+    Case(C, ONE, MANY_PROBA, BATCH),
+    Case(C, ONE | {"priors": "equal"}, MANY_PROBA, BATCH),
+    Case(C, ONE | {"fit_intercept": False}),
+    Case(C, FOLLOWS, data="correlated"),
+    Case(C, ONE | {"accumulator": "orthogonal"}),
+    Case(C, FORGETS),
+    Case(C, HALF),
+    Case(C, {"half_life": 500}, limits=SELECTED),
+    Case(C, STANDARD),
+    # Several targets.
+    Case(M, ONE),
+    Case(M),
+    Case(M, ONE, "predict_interval_one", INTERVAL),
+    Case(M, ONE, WITH_DIST, INTERVAL),
+    Case(M, ONE, MANY_DIST, BATCH),
+    Case(M, ONE | {"fit_intercept": False}),
+    Case(M, FOLLOWS, data="correlated"),
+    Case(M, FORGETS),
+    Case(M, HALF),
+    Case(M, STANDARD),
+    # Wrappers and stream models.
+    Case(CalibratedClassifier, {"classifier": Case(C, ONE)}, "predict_proba_one", PROBABILITIES),
+    Case(CalibratedClassifier, {"classifier": EQUAL}, "predict_proba_one", PROBABILITIES),
+    Case(DriftAwareClassifier, {"classifier": Case(C, ONE)}, limits=None),
+    Case(
+        DriftAwareClassifier,
+        {"classifier": Case(C, ONE), "detector": drift.binary.DDM(), "keep": 0.1},
+        limits=None,
+    ),
+    Case(StreamClassifier, limits=None),
+    Case(StreamClassifier, {}, "predict_proba_one", None),
+    Case(StreamRegressor, limits=None),
+    Case(StreamRegressor, {}, "predict_interval_one", None),
+    # Peers.
+    Case(linear_model.LogisticRegression, limits=None),
+    Case(linear_model.LogisticRegression, {}, "predict_proba_one", None),
+    Case(linear_model.BayesianLinearRegression, limits=None),
+)
+
+ELSEWHERE = {
+    ("ShallowConvClassifier", ""): "stage1.py, hidden.py and network.py: images",
+    ("WindowedClassifier", ""): "the cost is that of the features of windows",
+    ("StreamClassifier", "seed"): "no influence",
+    ("StreamRegressor", "seed"): "no influence",
+}
+"""Models, or settings of models, that have no line, and why."""
+
+STREAMS: tuple[tuple[Case, Limits], ...] = (
+    (Case(R), FIRST_1000),
+    (Case(C), FIRST_1000),
+    (Case(C, n_classes=10), None),
+    (Case(C, {}, "predict_proba_one"), FIRST_1000),
+    (Case(R, {"half_life": 500}), SELECTED),
+    (Case(linear_model.LogisticRegression), None),
+    (Case(linear_model.LogisticRegression, {}, "predict_proba_one"), None),
+    (Case(linear_model.BayesianLinearRegression), None),
+)
+"""Models on the first 1,000 rows of a stream."""
+
+PEER = Case(linear_model.LogisticRegression)
+LABELS = (C, CalibratedClassifier, DriftAwareClassifier, StreamClassifier, PEER.model)
+QUESTIONS = ("predict", "scores", "margin", "variance")
+
+# -- completeness ---------------------------------------------------------------------------------
+
+
+def unmeasured(module: Any = onlinels) -> list[str]:
+    """Return the settings, values of settings and questions of public models without a line."""
+    models = {name: getattr(module, name) for name in module.__all__}
+    models = {name: model for name, model in models.items() if hasattr(model, "predict_one")}
+    seen = {(case.model, name) for case in CASES for name in case.settings}
+    asked = {case.ask for case in CASES}
+    missing: list[str] = []
+    for name, model in models.items():
+        if (name, "") in ELSEWHERE:
+            continue
+        settings = signature(model).parameters
+        lacking = [each for each in settings if (model, each) not in seen]
+        missing += [f"{name}({each}=)" for each in lacking if (name, each) not in ELSEWHERE]
+        missing += [f"{name}.{each}" for each in questions_of(model) if each not in asked]
+    known: dict[str, set[Any]] = {"accumulator": set(SUMS_BY_ACCUMULATOR)}
+    known |= {"ridge": set(RIDGE_NAMES), "scaling": set(SCALINGS)}
+    for setting, values in known.items():
+        found = [case.settings[setting] for case in CASES if setting in case.settings]
+        missing += [f"{setting}={each!r}" for each in values if each not in found]
+    return missing
+
+
+def questions_of(model: Any) -> list[str]:
+    """Return the public methods that answer a question about a row, or about a batch of rows."""
+    names = [name for name in dir(model) if name.startswith(QUESTIONS)]
+    return [name for name in names if name.endswith(("_one", "_learn_many"))]
+
+
+# -- rows -----------------------------------------------------------------------------------------
+
+
+class Rows(NamedTuple):
+    """Rows of a stream, as dicts and as an array, with targets for every kind of model."""
+
+    X: Any
+    samples: list[dict[str, float]]
+    numbers: list[float]
+
+    def targets(self, case: Case) -> list[Any]:
+        """Return numbers, labels of about equally many rows, or dicts of two numbers."""
+        if case.model in LABELS:
+            shares = np.linspace(0.0, 1.0, case.n_classes + 1)[1:-1]
+            labels = np.digitize(self.numbers, np.quantile(self.numbers, shares)).tolist()
+            return [bool(label) for label in labels] if case.n_classes == 2 else labels
+        if case.model is M:
+            return [{"a": number, "b": 1.0 - number} for number in self.numbers]
+        return self.numbers
+
+    def extras(self, case: Case) -> list[dict[str, Any]]:
+        """Return what else `learn_one` is given with every row."""
+        start, extra = datetime(2026, 1, 1, tzinfo=UTC), {"w": 0.5} if case.weights else {}
+        if case.times == "dates":
+            seconds = range(len(self.samples))
+            return [extra | {"t": start + timedelta(seconds=each)} for each in seconds]
+        return [extra | {"t": float(row)} for row in range(len(self.samples))]
+
+
+def draw(n_features: int, kind: str, n_rows: int) -> Rows:
+    """Return rows with a noisy linear target."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n_rows, n_features))
+    factors = random.normal(size=(n_rows, 3)) @ random.normal(size=(3, n_features))
+    if kind == "correlated":
+        X = 30.0 + 10.0 * (factors + 0.05 * X)
+    elif kind == "times ten":
+        X = 10.0 * (factors + 0.5 * X)
+    y = X @ random.normal(size=n_features) + random.normal(size=n_rows)
+    names = [f"x{column}" for column in range(n_features)]
+    samples = [dict(zip(names, row, strict=True)) for row in X.tolist()]
+    if kind == "absent":
+        kept = random.random(X.shape) < 0.5
+        kept[0] = True
+        samples = [
+            {name: row[name] for name, is_kept in zip(names, each, strict=True) if is_kept}
+            for row, each in zip(samples, kept.tolist(), strict=True)
+        ]
+    return Rows(X, samples, y.tolist())
+
+
+class Turn:
+    """A model of a case that predicts and learns pieces of a stream."""
+
+    def __init__(self, case: Case, rows: Rows) -> None:
+        self.case, self.rows, self.model = case, rows, case.make()
+        self.targets, self.extras = rows.targets(case), rows.extras(case)
+
+    def seconds(self, start: int, stop: int) -> float:
+        """Return the CPU time of predicting and learning these rows."""
+        part, case = slice(start, stop), self.case
+        x, y, extras = self.rows.samples[part], self.targets[part], self.extras[part]
+        method, _, words = case.ask.partition("(")
+        ask, learn = getattr(self.model, method), self.model.learn_one
+        if words:
+            ask = partial(ask, with_dist=True)
+        if case.ask in LOOPS:
+            X, labels = self.rows.X[part], np.array(y) if not isinstance(y[0], dict) else y
+            began = thread_time()
+            ask(X, labels)
+        elif case.times or case.weights:
+            began = thread_time()
+            for sample, target, extra in zip(x, y, extras, strict=True):
+                ask(sample)
+                learn(sample, target, **extra)
+        else:
+            began = thread_time()
+            for sample, target in zip(x, y, strict=True):
+                ask(sample)
+                learn(sample, target)
+        return thread_time() - began
+
+
+class Figure(NamedTuple):
+    """Microseconds a row, and the multiple of a reference that took turns."""
+
+    microseconds: float
+    multiple: float
+
+    def text(self, limit: float | None) -> str:
+        """Return both numbers, and a mark if the multiple is above the limit."""
+        mark = "!" if limit is not None and round(self.multiple, 2) > limit else " "
+        return f"{digits(self.microseconds, 1)} ({digits(self.multiple, 2)}){mark}"
+
+
+def digits(number: float, places: int) -> str:
+    """Return a number with some places after the point, and with fewer if it is large."""
+    return f"{number:.{places if number < 10.0 else 1 if number < 100.0 else 0}f}"
+
+
+def of_turns(pairs: list[tuple[float, float]], n_rows: int) -> Figure:
+    """Return the figure from the seconds of a model and of its reference in every turn."""
+    multiple = median(ours / theirs for ours, theirs in pairs)
+    return Figure(median(ours for ours, _ in pairs) / n_rows * 1e6, multiple)
+
+
+def later(case: Case, draws: Callable[[str], Rows], turns: int) -> Figure:
+    """Return the cost of rows after the first 600, as a multiple of a ridge of 1."""
+    reference, size = REFERENCE, PIECE
+    if case.ask in LOOPS:
+        reference, size = case._replace(ask=LOOPS[case.ask]), BATCH_ROWS
+    ours, theirs = Turn(case, draws(case.data)), Turn(reference, draws(reference.data))
+    for start in range(0, WARM, PIECE):
+        ours.seconds(start, start + PIECE)
+        theirs.seconds(start, start + PIECE)
+    starts = range(WARM, WARM + turns * size, size)
+    pairs = [(ours.seconds(at, at + size), theirs.seconds(at, at + size)) for at in starts]
+    return of_turns(pairs, size)
+
+
+def fresh(case: Case, draws: Callable[[str], Rows], turns: int) -> Figure:
+    """Return the cost of the first 20 rows, as a multiple of river's LogisticRegression."""
+    rows, peers = draws(case.data), draws(PEER.data)
+    pairs = []
+    for _ in range(3 * turns):
+        ours, theirs = Turn(case, rows), Turn(PEER, peers)
+        pairs.append((ours.seconds(0, N_FRESH), theirs.seconds(0, N_FRESH)))
+    return of_turns(pairs[1:] or pairs, N_FRESH)
+
+
+def from_the_first(
+    case: Case, draws: Callable[[str], Rows], turns: int, n_rows: int = 1000
+) -> Figure:
+    """Return the cost of the first rows of a stream, as a multiple of a ridge of 1."""
+    rows, pairs = draws(case.data), []
+    for _ in range(turns):
+        models, sums = (Turn(case, rows), Turn(REFERENCE, rows)), [0.0, 0.0]
+        starts = [0, N_FRESH, *range(PIECE, n_rows, PIECE)]
+        for start, stop in zip(starts, [*starts[1:], n_rows], strict=True):
+            for index, model in enumerate(models):
+                sums[index] += model.seconds(start, stop)
+        pairs.append((sums[0], sums[1]))
+    return of_turns(pairs, n_rows)
+
+
+# -- models ---------------------------------------------------------------------------------------
+
+MODEL_LIMITS = {
+    "make": 50e-6,
+    "pickle: dumps and loads": 150e-6,
+    "onlinels: dumps and loads": 1.5e-3,
+    "first prediction after loads": 30e-6,
+    "memory": 4096.0,
+}
+N_SAVED, N_MODELS, N_MODEL_FEATURES = 60, 2000, 8
+
+
+def of_models(case: Case, turns: int) -> Iterator[tuple[str, float]]:
+    """Yield the seconds that a small model takes to be made, saved and loaded, and its bytes."""
+    rows = draw(N_MODEL_FEATURES, case.data, N_SAVED + 1)
+
+    def taken(work: Callable[[], Any], prepare: Callable[[], Any] = lambda: None) -> float:
+        def once() -> float:
+            prepare()
+            began = thread_time()
+            work()
+            return thread_time() - began
+
+        return float(median([once() for _ in range(20 * turns)]))
+
+    learnt = Turn(case, rows)
+    learnt.seconds(0, N_SAVED)
+    model = learnt.model
+    yield "make", taken(case.make if not case.settings else lambda: case.model(**case.settings))
+    yield "pickle: dumps and loads", taken(lambda: pickle.loads(pickle.dumps(model)))  # noqa: S301
+    yield "onlinels: dumps and loads", taken(lambda: onlinels.loads(onlinels.dumps(model)))
+    yield "copy", taken(lambda: copy.copy(model))
+    saved, x = onlinels.dumps(model), rows.samples[N_SAVED]
+    loaded: list[Any] = []
+    yield (
+        "first prediction after loads",
+        taken(lambda: loaded[-1].predict_one(x), lambda: loaded.append(onlinels.loads(saved))),
+    )
+    yield "bytes of a pickle", float(len(pickle.dumps(model)))
+    yield "bytes of dumps", float(len(saved))
+    yield "memory", call_alone(bytes_of_a_model, case, 100 if turns < 5 else N_MODELS)
+
+
+def bytes_of_a_model(case: Case, n_models: int) -> float:
+    """Return the memory of a process by models that have learnt rows, over their number."""
+    rows = draw(N_MODEL_FEATURES, case.data, N_SAVED)
+    Turn(case, rows).seconds(0, N_SAVED)
+    before, kept = forget_peak(), []
+    for _ in range(n_models):
+        turn = Turn(case, rows)
+        turn.seconds(0, N_SAVED)
+        kept.append(turn.model)
+    return (memory("VmRSS") - before) / n_models
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    arguments = read_arguments()
+    if missing := unmeasured():
+        sys.exit(f"{', '.join(missing)}: expected a line in the table. Add cases to {__file__}.")
+    warnings.simplefilter("ignore")  # Settings are compared here, not data.
+    print(f"{machine()}; core: {IN_USE}; one thread, CPU time, us a row (multiple)")
+    widths, turns, only = arguments.features, arguments.repeats, arguments.only
+    table = table_of("", *(f"{width} features" for width in widths), "expected at most")
+    n_long = arguments.rows
+    sections = (
+        (f"after {WARM} rows", later, after_600()),
+        (f"the first {N_FRESH} rows", fresh, of_fresh_models()),
+        ("the first 1,000 rows", from_the_first, STREAMS),
+        (
+            f"the first {arguments.rows:,} rows",
+            partial(from_the_first, n_rows=arguments.rows),
+            LONG,
+        ),
+    )
+    for title, measure, cases in sections:
+        chosen = [each for each in cases if not only or any(word in str(each[0]) for word in only)]
+        if not chosen:
+            continue
+        table.add_section()
+        table.add_row(f"[bold]{title}[/bold]")
+        n_rows = max(WARM + turns * BATCH_ROWS, n_long if cases is LONG else 0)
+        figures = measured(measure, [case for case, _ in chosen], widths, turns, n_rows)
+        for (case, expected), line in zip(chosen, figures, strict=True):
+            cells = [
+                figure.text(limit_at(width, expected))
+                for width, figure in zip(widths, line, strict=True)
+            ]
+            text = " ".join(f"{limit:g}" for limit in expected or ()) or "-"
+            table.add_row(str(case), *cells, text)
+    print_table(table)
+    if not only:
+        print_table(table_of_models(turns))
+
+
+def read_arguments() -> Any:
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("--features", type=positive, nargs="+", help=f"numbers of features {WIDTHS}; quick: 5")
+    add("--repeats", type=positive, default=5, help="turns of 200 rows (%(default)s)")
+    add("--rows", type=positive, default=N_LONG, help="rows of the longest streams (%(default)s)")
+    add("--only", nargs="+", metavar="TEXT", help="lines that contain one of these texts")
+    add("--quick", action="store_true", help="one turn, streams of 2,000 rows")
+    arguments = parser.parse_args()
+    arguments.features = arguments.features or ([5] if arguments.quick else list(WIDTHS))
+    if arguments.quick:
+        arguments.repeats, arguments.rows = 1, 2000
+    return arguments
+
+
+LONG: tuple[tuple[Case, Limits], ...] = tuple(
+    (case, FIRST_20000 if limits is FIRST_1000 else limits) for case, limits in STREAMS
+)
+
+
+def after_600() -> list[tuple[Case, Limits]]:
+    return [(case, case.limits) for case in CASES]
+
+
+def of_fresh_models() -> list[tuple[Case, Limits]]:
+    """Return all cases that are asked row by row; limits are for two classes, or a number."""
+    cases = [case for case in CASES if case.ask not in LOOPS]
+    limited = [case.model in (R, C) and case.n_classes == 2 for case in cases]
+    return [(case, FRESH if each else None) for case, each in zip(cases, limited, strict=True)]
+
+
+def limit_at(width: int, limits: Limits) -> float | None:
+    """Return the expected multiple at a width; None if there is none."""
+    index = WIDTHS.index(width) if width in WIDTHS else len(WIDTHS)
+    return limits[index] if limits is not None and index < len(limits) else None
+
+
+def measured(
+    measure: Callable[..., Figure], cases: list[Case], widths: list[int], turns: int, n_rows: int
+) -> list[list[Figure]]:
+    """Return the figures of all cases at all widths."""
+    figures: list[list[Figure]] = [[] for _ in cases]
+    for width in widths:
+        kinds = {case.data for case in cases} | {REFERENCE.data}
+        drawn = {kind: draw(width, kind, n_rows) for kind in sorted(kinds)}
+        lines = zip(cases, figures, strict=True)
+        for case, line in bar(lines, f"{width} features", len(cases)):
+            line.append(measure(case, drawn.__getitem__, turns))
+    return figures
+
+
+def table_of_models(turns: int) -> Any:
+    """Return the table of the costs of small models beside their rows."""
+    cases = Case(C), Case(C, ONE), Case(R), Case(R, ONE), PEER
+    table = table_of(
+        f"{N_MODEL_FEATURES} features, {N_SAVED} rows", *map(str, cases), "expected at most"
+    )
+    columns = [dict(of_models(case, turns)) if case is not PEER else {} for case in cases]
+    columns[-1] = dict(of_peers(turns))
+    for name in columns[0]:
+        limit = MODEL_LIMITS.get(name)
+        cells = []
+        for column in columns:
+            value = column.get(name)
+            mark = "!" if limit and value and value > limit and column is not columns[-1] else " "
+            cells.append(f"{in_unit(name, value)}{mark}" if value is not None else "-")
+        table.add_row(name, *cells, in_unit(name, limit) if limit else "-")
+    return table
+
+
+def of_peers(turns: int) -> Iterator[tuple[str, float]]:
+    """Yield the figures of river's model, which has neither `dumps` nor `loads`."""
+    rows, model = draw(N_MODEL_FEATURES, "independent", N_SAVED), Turn
+    learnt = model(PEER, rows)
+    learnt.seconds(0, N_SAVED)
+    taken: dict[str, list[float]] = {"make": [], "pickle: dumps and loads": []}
+    for _ in range(20 * turns):
+        for name, work in (
+            ("make", PEER.model),
+            ("pickle: dumps and loads", lambda: pickle.loads(pickle.dumps(learnt.model))),  # noqa: S301
+        ):
+            began = thread_time()
+            work()
+            taken[name].append(thread_time() - began)
+    yield from ((name, median(each)) for name, each in taken.items())
+    yield "bytes of a pickle", float(len(pickle.dumps(learnt.model)))
+    yield "memory", call_alone(bytes_of_a_model, PEER, 100 if turns < 5 else N_MODELS)
+
+
+def in_unit(name: str, value: float) -> str:
+    is_memory = name == "memory" or name.startswith("bytes")
+    return f"{value / 1024:.1f} KiB" if is_memory else in_words(value)
+
+
+if __name__ == "__main__":
+    main()
