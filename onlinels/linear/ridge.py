@@ -361,7 +361,7 @@ KINDS_OF_UNITS = {None: RAW, "standard": STANDARD, "auto": RAW_OR_STANDARD}
 # ---- 3. What of: the statistics ------------------------------------------------------------------
 
 
-@savable()
+@savable(as_it_is=True)
 class Penalty:
     """The ridge that was selected last, the units that it acts on, and the choice that may be kept.
 
