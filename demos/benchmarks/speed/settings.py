@@ -562,14 +562,15 @@ def main() -> None:
 def read_arguments() -> Any:
     parser = make_parser(__doc__)
     add = parser.add_argument
-    add("--features", type=positive, nargs="+", default=list(WIDTHS), help="numbers of features")
+    add("--features", type=positive, nargs="+", help=f"numbers of features {WIDTHS}; quick: 5")
     add("--repeats", type=positive, default=5, help="turns of 200 rows (%(default)s)")
     add("--rows", type=positive, default=N_LONG, help="rows of the longest streams (%(default)s)")
     add("--only", nargs="+", metavar="TEXT", help="lines that contain one of these texts")
-    add("--quick", action="store_true", help="5 features, one turn, streams of 2,000 rows")
+    add("--quick", action="store_true", help="one turn, streams of 2,000 rows")
     arguments = parser.parse_args()
+    arguments.features = arguments.features or ([5] if arguments.quick else list(WIDTHS))
     if arguments.quick:
-        arguments.features, arguments.repeats, arguments.rows = [5], 1, 2000
+        arguments.repeats, arguments.rows = 1, 2000
     return arguments
 
 
