@@ -289,7 +289,15 @@ static int choose(SingleRows *self)
 }
 
 /* Whether no choice of a ridge is due, or it could be made. */
-static int is_chosen(SingleRows *self) { return self->sums.tally[0] < self->registers[NEXT_DUE] || choose(self); }
+static int is_chosen(SingleRows *self)
+{
+    if (self->sums.tally[0] < self->registers[NEXT_DUE])
+        return 1;
+    const int could = choose(self);
+    PyMem_Free(self->of_choice); /* It is as large as a model, and choices are rare. */
+    self->of_choice = NULL;
+    return could;
+}
 
 /* Pass a checkpoint, if one is due, and the ridge is accepted by the weights that follow rows, which takes less
  * time than by the sums; otherwise, a choice is due. */
