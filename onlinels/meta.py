@@ -231,8 +231,11 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         return answers, later.classes, ((vars(self).update, own), *parts_after())
 
     def _teach(self, x: Mapping[Any, Any], y: Any, **others: Any) -> None:
-        """Teach the wrapped model a row; only the first row has not been checked before."""
-        if not is_blank(self.classifier):
+        """Teach the wrapped model a row; only the first row has not been checked before.
+
+        Of a pipeline, the last step may refuse what other steps have learnt.
+        """
+        if not (is_pipeline(self.classifier) and is_blank(self.classifier)):
             self.classifier.learn_one(x, y, **others)
             return
         later, parts_after = aside(self.classifier)

@@ -6,7 +6,7 @@ import os
 import pickle
 import re
 from collections import defaultdict
-from datetime import date
+from datetime import date, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -24,11 +24,17 @@ from onlinels import (
     StreamClassifier,
 )
 from onlinels.saving.description import KINDS_BY_NAME, LATE_CLASSES
-from support import savable_models, version_3
+from support import savable_models, version_3, version_4
 from support.laws import STEPS, assert_not_saved, saved, step
 from support.slow import the_rest_slow
 from support.strategies import cases, examples, kinds
-from support.untrusted_files import DESCRIPTION, genuine, rewritten
+from support.untrusted_files import (
+    DESCRIPTION,
+    arrays_of,
+    genuine,
+    members_of,
+    rewritten,
+)
 
 # -- saved and loaded models ----------------------------------------------------------------------
 
@@ -186,23 +192,26 @@ def test_numpy_can_open_the_file_which_holds_no_rows(tmp_path, accumulator):
     weights = model.output_weights
     model.save(path)
     with np.load(path, allow_pickle=False) as file:
-        (name,) = [each for each in file.files if each.endswith(".output_weights")]
-        np.testing.assert_array_equal(file[name], weights)
-        recent = [name for name in file.files if name.endswith("_recent")]
-        assert not any(file[name].any() for name in recent)
+        (block,) = (file[name] for name in file.files if name != "model.json")
+    arrays = arrays_of(members_of(path.read_bytes()))
+    assert block.nbytes == sum(each.nbytes + -each.nbytes % 8 for each in arrays)
+    assert any(np.array_equal(each, weights) for each in arrays)
+    rows = X[-1], X[-1] - X.mean(axis=0)
+    vectors = [each for each in arrays if each.shape == (400,)]
+    assert not any(np.allclose(each, row) for each in vectors for row in rows)
 
 
-@pytest.mark.parametrize(("number", "version"), [(1, "0.1.0"), (2, "0.2.0"), (5, "9.1")])
+@pytest.mark.parametrize(("number", "version"), [(1, "0.1.0"), (2, "0.2.0"), (6, "9.1")])
 def test_other_formats_are_refused_by_their_version(tmp_path, number, version):
     path = tmp_path / "model.npz"
     LeastSquaresClassifier().save(path)
     rewritten(path, lambda said: said | {"format": number, "onlinels": version})
-    expected = f"is of format {number}, expected 4. Load it with onlinels {version}, the version"
+    expected = f"is of format {number}, expected 5. Load it with onlinels {version}, the version"
     with pytest.raises(ValueError, match=expected):
         onlinels.load(path)
 
 
-# -- files and pickles of the format before --------------------------------------------------------
+# -- files and pickles of the formats before -------------------------------------------------------
 
 FORMER = version_3.unpacked()
 FORMER_MODELS = {
@@ -281,9 +290,63 @@ def test_models_described_in_format_3(make, tmp_path):
         model.predict_one(x)
         model.learn_one(x, label)
     model.save(path)
+    version_4.in_version_4(path)
     rewritten(path, lambda said: version_3.as_version_3(said) | {"format": 3})
     loaded = onlinels.load(path)
     for x, label in zip(rows[30:], labels[30:], strict=True):
         assert loaded.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-9)
         model.learn_one(x, label)
         loaded.learn_one(x, label)
+
+
+FORMAT_4 = version_4.unpacked()
+MODELS_OF_FORMAT_4 = {
+    "default": (LeastSquaresClassifier, version_3.LABELS),
+    "forgetting": FORMER_MODELS["forgetting"],
+    "half-life": (lambda: LeastSquaresRegressor(half_life=20.0), version_3.NUMBERS),
+    "dates": (lambda: LeastSquaresRegressor(1.0, half_life=timedelta(days=1)), version_3.NUMBERS),
+    "folds": FORMER_MODELS["folds"],
+    "several": (lambda: LeastSquaresMultiTargetRegressor(1.0), FORMER_MODELS["several"][1]),
+    "orthogonal": (
+        lambda: LeastSquaresRegressor(accumulator="orthogonal", scaling="standard"),
+        version_3.NUMBERS,
+    ),
+    "priors": (lambda: LeastSquaresClassifier(priors="equal"), version_3.LABELS),
+    "removed": (lambda: LeastSquaresRegressor(1.0), version_3.NUMBERS),
+    "outlier": FORMER_MODELS["outlier"],
+    "calibrated": (
+        lambda: CalibratedClassifier(LeastSquaresClassifier(0.5)),
+        version_3.LABELS,
+    ),
+}
+
+
+def teach_rows(name, model, start, stop):
+    for row in range(start, stop):
+        x, y = version_3.ROWS[row], MODELS_OF_FORMAT_4[name][1][row]
+        dates = {"t": datetime(2024, 1, 1) + timedelta(hours=row)} if name == "dates" else {}
+        model.predict_one(x)
+        model.learn_one(x, y, **dates)
+
+
+@pytest.mark.filterwarnings("ignore:A few rows dwarf")
+@pytest.mark.parametrize("read", ["models", "pickles"])
+@pytest.mark.parametrize("name", MODELS_OF_FORMAT_4)
+def test_files_and_pickles_of_format_4(name, read):
+    """They answer as they did, and go on like models of this version."""
+    model = {"models": onlinels.loads, "pickles": pickle.loads}[read](FORMAT_4[read])[name]
+    answers = FORMAT_4["answers"]
+    rows = [dict(zip("ab", row, strict=True)) for row in answers["rows"]]
+    np.testing.assert_allclose(numbers_of(model, rows), answers[name], atol=1e-9)
+    new = MODELS_OF_FORMAT_4[name][0]()
+    teach_rows(name, new, 0, 30)
+    if name == "outlier":
+        new.learn_one({"a": 1e6, "b": 1.0}, 5.0)
+    for each in (new, model):
+        teach_rows(name, each, 30, 60)
+    if name == "outlier":
+        for each in (new, model):
+            each.unlearn_one({"a": 1e6, "b": 1.0}, 5.0)
+    np.testing.assert_allclose(numbers_of(model, rows), numbers_of(new, rows), atol=1e-8)
+    again = pickle.loads(pickle.dumps(model))
+    assert saved(again) == saved(model) == saved(onlinels.loads(saved(model)))

@@ -6,10 +6,8 @@ byte after every call, and is then overwritten, which must not change the model.
 
 import copy
 import functools
-import io
 import json
 import pickle
-import zipfile
 
 import joblib
 import numpy as np
@@ -28,6 +26,7 @@ from onlinels.images import ImagePreprocessing, Patches
 from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
 from support import savable_models
 from support.laws import saved
+from support.untrusted_files import DESCRIPTION, arrays_of, members_of
 
 GARBAGE = b"\xa5"
 
@@ -39,19 +38,25 @@ def state(model):
     """
     if hasattr(model, "to_river"):
         return model.coef_.tolist(), state(model.to_river())
-    with zipfile.ZipFile(io.BytesIO(saved(model))) as file:
-        content = {name: file.read(name) for name in file.namelist()}
+    content = members_of(saved(model))
+    arrays, parts = iter(arrays_of(content)), []
 
     def read(node):
         if isinstance(node, list):
             return [read(each) for each in node]
-        if isinstance(node, dict):
-            if node.keys() == {"array"}:
-                return content[f"{node['array']}.npy"]
-            return {key: read(each) for key, each in node.items()}
-        return node
+        if not isinstance(node, dict):
+            return node
+        if node.keys() == {"same"}:
+            return parts[node["same"]]
+        if node.keys() == {"array"}:
+            parts.append((node["array"], next(arrays).tobytes("A")))
+            return parts[-1]
+        said = {key: read(each) for key, each in node.items()}
+        if "object" in said:
+            parts.append(said)
+        return said
 
-    return read(json.loads(content["model.json"])["model"])
+    return read(json.loads(content[DESCRIPTION])["model"])
 
 
 class Memory:

@@ -38,12 +38,17 @@ class Program:
         self.n_labels = self.random.choice([2, 3])
         # Most acts are those that C knows.
         self.share_odd = self.random.choice([0.0, 0.03, 0.2])
+        self.has_texts, self.has_gaps = self.random.random() < 0.4, self.random.random() < 0.4
 
     def sample(self):
         draw, names = self.random, NAMES[: self.n_names]
         if self.samples and draw.random() < 0.1:
             return draw.choice(self.samples)
         x = {name: draw.gauss(3.0, 2.0) for name in names}
+        if self.has_texts:
+            x |= {"text": draw.choice(["a", "b", "b", None]), "other": draw.choice("cd")}
+        if self.has_gaps and draw.random() < 0.3:
+            x[draw.choice(names)] = draw.choice([None, np.nan])
         if draw.random() < self.share_odd:
             odd = draw.choice(
                 ["absent", "zero", "gap", "text", "new", "type", "int", "huge", "order"]
@@ -60,7 +65,7 @@ class Program:
 
     def target(self, x):
         numbers = [value for value in x.values() if isinstance(value, float) and abs(value) < 100.0]
-        total = sum(numbers) + self.random.gauss(0.0, 0.5)
+        total = sum(numbers) + 2.0 * (x.get("text") == "b") + self.random.gauss(0.0, 0.5)
         if self.kind is StreamRegressor:
             return total
         return "xyz"[int(total > 4.0) + (self.n_labels == 3 and total > 8.0)]
@@ -227,7 +232,7 @@ def arguments_of(kind):
 def others_than(value):
     """Yield what is no such argument."""
     if isinstance(value, np.ndarray):
-        yield from (value.ravel()[:-1].copy(), value.astype(np.int8), None, "text")
+        yield from (value.ravel()[:-1].copy(), value.astype(np.float32), None, "text")
     elif isinstance(value, tuple):
         yield from (None, value[:-1], (*value, *value[:1])) if value else (None, ("y",))
     elif not isinstance(value, (int, float, dict)):

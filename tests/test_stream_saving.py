@@ -1,17 +1,19 @@
 """Stream models that a file of version 3 holds predict, learn and warn as if they had stayed."""
 
 import lzma
+import pickle
 from pathlib import Path
 
 import pytest
 
 import onlinels
 from onlinels import StreamClassifier, StreamRegressor
-from support import laws
+from support import laws, version_4
 
 FORMER = Path(__file__).with_name("streams_of_version_3.xz")
 """A list of `taught` models of both kinds, written by the last version of format 3."""
 
+FORMAT_4 = version_4.unpacked()
 KINDS = StreamClassifier, StreamRegressor
 ROWS = [{"a": float(n % 4), "b": "xy"[n % 2], "c": None if n % 3 else 2.0} for n in range(12)]
 LATE = {"a": "text", "b": "x"}
@@ -56,3 +58,17 @@ def test_what_models_of_version_3_have_said_they_do_not_say_again(kind, recwarn)
     model = onlinels.loads(lzma.decompress(FORMER.read_bytes()))[KINDS.index(kind)]
     model.predict_one(LATE | {"c": 1.0})
     assert not recwarn
+
+
+@pytest.mark.filterwarnings("ignore:Texts among numbers")
+@pytest.mark.parametrize("read", ["models", "pickles"])
+@pytest.mark.parametrize("name", ["stream", "stream of numbers"])
+def test_models_of_version_4_go_on(name, read):
+    found = {"models": onlinels.loads, "pickles": pickle.loads}[read](FORMAT_4[read])[name]
+    expected = taught(type(found))
+    for model in (found, expected):
+        for row in range(6, 12):
+            teach(model, row)
+    assert found.shares == pytest.approx(expected.shares)
+    answers = laws.answers_of(expected, ROWS)
+    assert laws.answers_of(found, ROWS) == [pytest.approx(each) for each in answers]

@@ -27,6 +27,7 @@ from onlinels.windowed import windows_of
 from support import laws, version_3
 from support.strategies import examples
 from support.untrusted_files import DESCRIPTION, members_of, places, rewritten, within
+from support.version_4 import in_version_4
 
 MOMENT = 1_777_863_721_123_456_789
 """Nanoseconds from 1970 to a moment in 2026, which no float64 holds."""
@@ -393,6 +394,8 @@ def state_in(said, kind):
 
 def older(model, path, kind, names, change):
     model.save(path)
+
+    in_version_4(path)
 
     def changed(said):
         if kind != "Example":  # Images are stored in a file of format 3 as in one of format 4.

@@ -18,21 +18,25 @@ from hypothesis import strategies as st
 import onlinels
 from onlinels import LeastSquaresClassifier, WindowedClassifier
 from onlinels.saving.description import KINDS_BY_NAME, RIVER
+from support import version_4
 from support.forged_numbers import all_forgeries, read_all
 from support.strategies import examples
 from support.untrusted_files import (
+    BLOCK,
     DESCRIPTION,
     DIRECTORY,
     MODELS,
+    array_nodes,
+    arrays_of,
     genuine,
     lie,
     members_of,
-    npy,
     other_array,
     other_bytes,
     read,
     rewritten,
     stored,
+    with_arrays,
     zip_oddity,
     zip_of,
 )
@@ -79,10 +83,6 @@ def state_of(described, kind):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "model.npz"
-
-
-def array_of(members, name):
-    return np.load(io.BytesIO(members[name]))
 
 
 def refused(path, message="cannot be read as a saved model"):
@@ -183,10 +183,9 @@ def test_parts_that_contradict_others_are_refused(path, name, kind, parts):
 def test_arrays_that_blas_would_write_to_as_copies_are_refused(path, name, change):
     """The rows that are learnt later would be lost in silence."""
     members = genuine(name)
-    for member in members:
-        array = array_of(members, member) if member != DESCRIPTION else np.zeros(())
+    for number, array in enumerate(arrays_of(members)):
         if array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous:
-            path.write_bytes(stored(members | {member: npy(change(array))}))
+            path.write_bytes(stored(with_arrays(members, {number: change(array)})))
             refused(path)
 
 
@@ -221,10 +220,12 @@ def test_names_of_one_hash_are_few(path):
 
 def test_statistics_are_numbers(path):
     members = genuine("gram, {}")
-    (name,) = (name for name in members if name.endswith("cross.npy"))
-    cross = array_of(members, name)
+    said = json.loads(members[DESCRIPTION])
+    node = state_of(said["model"], "GramSums")["cross"]
+    number = next(n for n, each in enumerate(array_nodes(said)) if each is node)
+    cross = arrays_of(members)[number].copy(order="K")
     cross.flat[0] = np.nan
-    path.write_bytes(stored(members | {name: npy(cross)}))
+    path.write_bytes(stored(with_arrays(members, {number: cross})))
     loaded = onlinels.load(path)
     with pytest.raises(ValueError, match="infinite or NaN sums"):
         loaded.learn_many(np.ones((20, 4)), [0, 1] * 10)
@@ -374,13 +375,58 @@ ARRAYS = [
 
 @pytest.mark.parametrize("content", ARRAYS, ids=lambda content: repr(content[:90]))
 def test_members_that_are_no_arrays_of_the_model(one_path, content, monkeypatch):
+    """In files of format 4, where every array was a member, in numpy's format."""
     monkeypatch.chdir(one_path.parent)
-    members = genuine("gram, {}")
+    one_path.write_bytes(stored(genuine("gram, {}")))
+    version_4.in_version_4(one_path)
+    members = members_of(one_path.read_bytes())
+    assert read(stored(members), one_path) == "read"
     # One array of each number of dimensions.
-    arrays = {array_of(members, name).ndim: name for name in members if name.endswith(".npy")}
+    named = [name for name in members if name.endswith(".npy")]
+    arrays = {np.load(io.BytesIO(members[name])).ndim: name for name in named}
     for name in arrays.values():
         assert read(stored(members | {name: content}), one_path) == "refused"
     assert not Path("harm").exists()
+
+
+WORDS = [
+    *("", "f8", "f8,", "f8,3.0", "f8,-1", "f8,+3", "f8, 3", "f8,3\n", "f8,\u0663", "F", "f8,3FF"),
+    *("O,1", "O8,1", "V8,1", "m8,1", "M8,1", "U5,1", "S0,3", "c16,1", "f3,3", "i3,3", "x8,1"),
+    *(f"f8,{n}" for n in (2**31, 2**63, 10**18, "9" * 5000, ",".join("1" * 65))),
+    *(f"f8,{a},{b}F" for a, b in ((2**32, 2**32), (0, 2**63), (0, 10**18), (10**18, 0))),
+]
+
+
+@pytest.mark.parametrize("word", WORDS, ids=lambda word: repr(word[:90]))
+def test_words_that_describe_no_arrays_of_the_model(one_path, word):
+    members = genuine("gram, {}")
+    said = json.loads(members[DESCRIPTION])
+    # The first and the last array of each number of dimensions.
+    nodes = {(each["array"].count(","), 0): each for each in reversed([*array_nodes(said)])}
+    nodes |= {(each["array"].count(","), 1): each for each in array_nodes(said)}
+    for node in nodes.values():
+        before, node["array"] = node["array"], word
+        assert read(described(members, said), one_path) == "refused"
+        node["array"] = before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda block: b"",
+        lambda block: block[:9],
+        lambda block: block[:64],
+        lambda block: block[:-8],
+        lambda block: block + bytes(8),
+        lambda block: block.replace(b"NUMPY", b"numpy"),
+        lambda block: block[:8] + b"\xff\xff" + block[10:],
+        lambda block: block[:8] + b"\0\0" + block[10:],
+    ],
+)
+def test_blocks_that_do_not_hold_the_arrays(one_path, change):
+    members = genuine("gram, {}")
+    assert read(stored(members | {BLOCK: change(members[BLOCK])}), one_path) == "refused"
+    assert read(stored({DESCRIPTION: members[DESCRIPTION]}), one_path) == "refused"
 
 
 # -- every saved number of every class ------------------------------------------------------------

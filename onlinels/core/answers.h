@@ -221,8 +221,8 @@ static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
     return Py_XNewRef(PyTuple_GetItem(self->labels, best));
 }
 
-/* Return the scores, which have become probabilities, by label: a dict, or a list if labels are compared by Python code.
- * Labels of classes without rows follow, which have what is `fixed`. */
+/* Return the scores, which have become probabilities, by label: a dict, or a list if labels are compared by Python
+ * code. Labels of classes without rows follow, which have what is `fixed`. */
 static PyObject *by_label(const SingleRows *self)
 {
     const Py_ssize_t n = self->sums.n, n_labels = PyTuple_Size(self->labels);
@@ -317,16 +317,16 @@ static int spread_row(SingleRows *self, PyObject *x, double own, double *free)
 {
     const sums_t *s = &self->sums;
     row_t *row = &self->row;
-    *free = 0.0;
-    if (!answer(self, x) || !is_constant_where_known(self))
+    *free = NAN;
+    if (!answer(self, x))
         return 0;
     row->own = own;
     if (is_followed(self) && self->mode == FOLLOW)
         *free = spread(s, &self->recursion, row, self->forgets);
     else if (is_factored(self))
         *free = spread_of_factor(s, &self->solver, &self->ridge, row, self->forgets);
-    if (*free == 0.0 || *free > MIN_FREE * s->tally[1])
-        return *free != 0.0;
+    if (*free != *free || *free > MIN_FREE * s->tally[1])
+        return *free == *free && is_constant_where_known(self);
     *free = 0.0;
     for (ptrdiff_t j = 0; j < s->n; j++)
         row->errors[j] = HUGE_VAL;

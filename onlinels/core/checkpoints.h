@@ -69,6 +69,22 @@ static void set_due(SingleRows *self, double rows, ptrdiff_t n_varying)
     registers[DUE_WEIGHT] = self->sums.tally[1] * (1.0 + growth) * (1.0 - DUE_TOLERANCE);
 }
 
+/* Set the time at which the next choice is due. That of dates is exact: see `hands_of` in forgetting.py. */
+static void set_until(SingleRows *self)
+{
+    double *hands = self->hands, high = self->between, low = 0.0;
+    if (self->counts_dates && high < MAX_TIME) {
+        high = floor(self->between / LOW_PART) * LOW_PART;
+        low = hands[LOW] + (self->between - high);
+        const double carried = low >= LOW_PART ? LOW_PART : 0.0;
+        high += carried;
+        low -= carried;
+    }
+    hands[UNTIL] = hands[NOW] + high;
+    self->choice[UNTIL_REST] = hands[UNTIL_LOW] = low;
+    self->choice[UNTIL_TIME] = fabs(hands[UNTIL]) <= MAX_SQUARES ? hands[UNTIL] : NAN; /* beyond all times */
+}
+
 /* ---- What of ------------------------------------------------------------------------------------ */
 
 /* The standard deviation of a feature, given its sum of squares; 0 if its square would leave the range of numbers. */
@@ -233,11 +249,8 @@ static int choose(SingleRows *self)
     }
     self->registers[SHARE] = 1.0;
     set_due(self, rows, n_varying);
-    if (self->hands) {
-        c[UNTIL_TIME] = (self->hands[NOW] + self->hands[LOW]) + self->between;
-        self->hands[UNTIL] = c[UNTIL_TIME];
-        self->hands[UNTIL_LOW] = 0.0;
-    }
+    if (self->hands)
+        set_until(self);
     return 1;
 }
 

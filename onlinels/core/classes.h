@@ -66,8 +66,8 @@ static void softmax(ptrdiff_t n, real *p, const real *fixed, double left)
 
 /* Replace n scores p by the softmax of them times a scale, after Laplace's rule of succession, which counts one more
  * row of each class beside the rows learnt: the scale of the least loss, with penalties (n_scales). */
-static void calibrate(ptrdiff_t n, real *p, double count, ptrdiff_t n_scales, const double *scales,
-                      const double *losses, const double *penalties)
+static void calibrate(ptrdiff_t n, real *p, double count, ptrdiff_t n_scales, const real *scales,
+                      const real *losses, const real *penalties)
 {
     ptrdiff_t best = 0;
     double highest = -HUGE_VAL, sum = 0;
@@ -84,7 +84,7 @@ static void calibrate(ptrdiff_t n, real *p, double count, ptrdiff_t n_scales, co
 
 /* Add the loss of such probabilities, -w log p of a class, for each scale (n_scales) to the losses. */
 static void add_losses(ptrdiff_t n, const real *scores, ptrdiff_t column, double w, double count, ptrdiff_t n_scales,
-                       const double *scales, double *losses)
+                       const real *scales, real *losses)
 {
     double highest = -HUGE_VAL;
     for (ptrdiff_t k = 0; k < n; k++)
@@ -94,7 +94,7 @@ static void add_losses(ptrdiff_t n, const real *scores, ptrdiff_t column, double
         for (ptrdiff_t k = 0; k < n; k++)
             sum += exp(scales[i] * (scores[k] - highest));
         const double share = exp(scales[i] * (scores[column] - highest)) / sum;
-        losses[i] -= w * log((count * share + 1.0) / (count + (double)n));
+        losses[i] -= (real)(w * log((count * share + 1.0) / (count + (double)n)));
     }
 }
 

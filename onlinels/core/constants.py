@@ -5,7 +5,7 @@ They stand here too because Python needs them where no compiler was.
 
 from __future__ import annotations
 
-LAYOUT = 22
+LAYOUT = 23
 """Number of the arguments and arrays of the classes in _core.c, and of what their methods change.
 
 It is raised with every change of these, so that a compiled file of another version is not used.
@@ -165,14 +165,15 @@ says so, if the rows are far from equally weighted; 0.0 if the weight does not m
 
 N_REGISTERS = 5
 
-RIDGE, BASE_RIDGE, IS_SCALED, IS_BASE_SCALED, DOUBLES_AT, UNTIL_TIME, IS_KNOWN, BEGAN = range(8)
+RIDGE, BASE_RIDGE, IS_SCALED, IS_BASE_SCALED, DOUBLES_AT = range(5)
+UNTIL_TIME, UNTIL_REST, IS_KNOWN, BEGAN = range(5, 9)
 """Numbers of the choice of a ridge, which Python and C write (see `onlinels.linear.ridge.Penalty`):
 the ridge in force, and that selected when the number of rows last doubled, NaN for none; whether
 each acts on scaled features; the number of rows at which the next doubles; the time at which a
-choice is due, NaN for none; whether the only values of features are known; and the count of rows
-from which others begin."""
+choice is due, the sum of two numbers, NaN for none; whether the only values of features are known;
+and the count of rows from which others begin."""
 
-N_CHOICE = 8
+N_CHOICE = 9
 
 CHOSEN_ELSEWHERE, RAW, STANDARD, RAW_OR_STANDARD = range(4)
 """The units that a ridge may act on which C selects: raw or standardised features, or either;
@@ -234,6 +235,9 @@ N_HANDS = 6
 
 MAX_TIME = 2.0**62
 """Magnitude of times below which `onlinels.core` passes them."""
+
+LOW_PART = 2**32
+"""Nanoseconds of dates that LOW tells: NOW tells multiples of them."""
 
 MAX_HALF_LIVES = 40.0
 """Half-lives after which the weight of a row, 1e-12, no longer counts."""

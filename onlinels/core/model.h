@@ -13,7 +13,7 @@
 enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, N_REGISTERS };
 
 /* Numbers of the choice of a ridge, and the units that a ridge may act on: see constants.py. */
-enum { RIDGE, BASE_RIDGE, IS_SCALED, IS_BASE_SCALED, DOUBLES_AT, UNTIL_TIME, IS_KNOWN, BEGAN, N_CHOICE };
+enum { RIDGE, BASE_RIDGE, IS_SCALED, IS_BASE_SCALED, DOUBLES_AT, UNTIL_TIME, UNTIL_REST, IS_KNOWN, BEGAN, N_CHOICE };
 enum { CHOSEN_ELSEWHERE, RAW, STANDARD, RAW_OR_STANDARD };
 enum { NO_PRIORS, LEARNT_PRIORS, EQUAL_PRIORS, GIVEN_PRIORS, OTHER_PRIORS };
 #define DUE_TOLERANCE 1e-9
@@ -26,6 +26,7 @@ enum { NO_PRIORS, LEARNT_PRIORS, EQUAL_PRIORS, GIVEN_PRIORS, OTHER_PRIORS };
 /* Hands of a clock: see constants.py. */
 enum { NOW, LOW, TIMED, HALF_LIFE, UNTIL, UNTIL_LOW, N_HANDS };
 #define MAX_TIME 4611686018427387904.0
+#define LOW_PART 4294967296.0
 #define MAX_HALF_LIVES 40.0
 
 /* How questions are answered: by a recursion that follows rows, and is begun and renewed here; by solving the sums;
@@ -57,7 +58,8 @@ typedef struct {
                               or if none is known */
     real *of_choice;       /* memory to choose in; NULL before the first choice */
     double memory;         /* number of rows in which weights decay to 1/e; infinite without a factor */
-    double between;        /* time after a choice in which the next is due; infinite without a half-life */
+    double between;        /* time after a choice in which the next is due, whole if times are dates; infinite without a
+                              half-life */
     int kinds;             /* CHOSEN_ELSEWHERE, or the units that the ridge may act on */
     int keeps;             /* whether the ridge of the last doubling may be kept */
     double *hands;         /* (N_HANDS): the clock of a half-life; or NULL */

@@ -410,20 +410,20 @@ static int begin_recursion(const sums_t *s, const solver_t *v, double share, con
     return 1;
 }
 
-/* What `spread` computes, from the weights and the factor. Return 0 if other code must: if a feature differs from its
- * only value, and has no unit. */
+/* What `spread` computes, from the weights and the factor. Return NaN if other code must: if a feature differs from
+ * its only value, has no unit, and there are degrees of freedom. */
 static double spread_of_factor(const sums_t *s, const solver_t *v, const ridge_t *c, row_t *row, int forgets)
 {
     const ptrdiff_t m = s->m;
     const real *z = row->about;
     const errors_t e = weights_of_errors(s, forgets);
+    int is_known = 1;
     double leverage = 0, n_parameters = (double)v->n_active + s->is_centred;
     for (ptrdiff_t i = 0; i < m; i++) {
         v->scratch[i] = v->scale[i] * z[i];
         if (v->scale[i] != 0 || fabs((double)z[i]) <= CONSTANT_TOLERANCE * fabs((double)mean_of(s, i)))
             continue;
-        if (c->scaling != AS_THEY_ARE)
-            return 0.0;
+        is_known = is_known && c->scaling == AS_THEY_ARE;
         leverage += v->penalties[i] > 0 ? (double)(z[i] * z[i] / v->penalties[i]) : 0.0;
     }
     leverage += square_of_solved(m, v->factor, v->scratch);
@@ -433,7 +433,8 @@ static double spread_of_factor(const sums_t *s, const solver_t *v, const ridge_t
         const real *w = v->weights + j * m;
         row->errors[j] = (real)(told(s, m + j) - dot(m, w, s->cross + j * m) - weighted_squares(m, v->penalties, w));
     }
-    return scale_errors(s, row, e, leverage, n_parameters);
+    const double free = scale_errors(s, row, e, leverage, n_parameters);
+    return is_known || free <= 0.0 ? free : (double)NAN;
 }
 
 #endif

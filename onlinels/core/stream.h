@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "classes.h"
 #include "recursion.h"
 
 #define MAX_DEVIATIONS 6.0
@@ -296,28 +297,9 @@ static void mix(ptrdiff_t n, const real *scores, const real *priors, const real 
 static void judge(ptrdiff_t n, ptrdiff_t n_scales, ptrdiff_t column, double count, double w, const real *best,
                   const real *mixture, const real *scales, real *errors, real *losses)
 {
-    real most = mixture[0];
     for (ptrdiff_t i = 0; i < N_EXPERTS; i++)
         errors[i] = ERROR_DECAY * errors[i] + (best[i] != (real)column ? (real)w : 0.0);
-    for (ptrdiff_t k = 1; k < n; k++)
-        most = mixture[k] > most ? mixture[k] : most;
-    for (ptrdiff_t i = 0; i < n_scales; i++) {
-        real sum = 0.0;
-        for (ptrdiff_t k = 0; k < n; k++)
-            sum += exp(scales[i] * (mixture[k] - most));
-        const real share = exp(scales[i] * (mixture[column] - most)) / sum;
-        losses[i] -= w * log((count * share + 1.0) / (count + (double)n));
-    }
-}
-
-/* The probabilities of n classes, from scores: p_k = (count q_k + 1) / (count + n), q = softmax(scale scores). */
-static void calibrate(ptrdiff_t n, const real *scores, real scale, double count, real *probabilities)
-{
-    for (ptrdiff_t k = 0; k < n; k++)
-        probabilities[k] = scale * scores[k];
-    exponentiate(n, probabilities);
-    for (ptrdiff_t k = 0; k < n; k++)
-        probabilities[k] = (real)((count * probabilities[k] + 1.0) / (count + (double)n));
+    add_losses(n, mixture, column, w, count, n_scales, scales, losses);
 }
 
 /* ---- Numbers ------------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@ from onlinels.checks import Floats, by_row, check_number, ignoring, warn_caller
 from onlinels.core.constants import (
     HALF_LIFE,
     LOW,
+    LOW_PART,
     MAX_HALF_LIVES,
     MAX_TIME,
     N_HANDS,
@@ -56,7 +57,7 @@ def _clock_of(state: SavedState) -> Clock:
     return made.at(now, timed)
 
 
-@savable(make=_clock_of)
+@savable(make=_clock_of, as_it_is=True)
 class Clock:
     """The time of a stream, in rows or timestamps, and the decay of weights with time.
 
@@ -420,10 +421,6 @@ class Clock:
             return clock, 1.0, 1.0
         ages = elapsed(now, self.now), elapsed(now, other.now)
         return clock, float(self._decay(ages[0])), float(self._decay(ages[1]))
-
-
-LOW_PART = 2**32
-"""Nanoseconds of dates that `LOW` tells: `NOW` tells multiples of them."""
 
 
 def hands_of(time: Time, dates: bool, above: bool = False) -> tuple[float, float] | None:

@@ -114,6 +114,10 @@ class RealValuedModel(LinearModel):
         if known is not NotImplemented:
             means, variances, free = known
             return means, variances, free
+        if self._state.is_blank:
+            check_mapping(x)
+            n_targets = self._state.statistics.n_targets
+            return [0.0] * n_targets, [np.inf] * n_targets, 0.0
 
         def read() -> tuple[list[float], list[float], float]:
             batch = self._read_one(x)

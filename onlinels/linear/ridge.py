@@ -71,12 +71,13 @@ from onlinels.core.constants import (
     RIDGE,
     ROWS_SELECTED_ONE_BY_ONE,
     STANDARD,
+    UNTIL_REST,
     UNTIL_TIME,
 )
 from onlinels.core.reference import equal_rows, is_accepted
 from onlinels.linear.following import recursion_at
 from onlinels.linear.forgetting import Clock
-from onlinels.rows.times import Time, elapsed, is_time, rational
+from onlinels.rows.times import Time, elapsed, exact, is_time, rational
 from onlinels.saving import savable, settings_hold
 from onlinels.sums.axes import Places, Room, gathered
 from onlinels.sums.folds import select_ridge_from_folds
@@ -218,8 +219,27 @@ much."""
 
 
 def time_between_selections(clock: Clock) -> float:
-    """Return the time after a choice in which a ridge is due; infinite without a half-life."""
-    return np.inf if clock.half_life is None else MEMORIES_BETWEEN_SELECTIONS * clock.lasting
+    """Return the time after a choice in which a ridge is due; infinite without a half-life.
+
+    It is whole if times are dates.
+    """
+    if clock.half_life is None:
+        return np.inf
+    time = MEMORIES_BETWEEN_SELECTIONS * clock.lasting
+    return float(np.ceil(time)) if clock.counts_dates else time
+
+
+def time_after(clock: Clock) -> Time | None:
+    """Return the time of the stream at which a ridge is due after a choice now, as the core does.
+
+    None before the first row, and beyond all times.
+    """
+    now, time = clock.now, time_between_selections(clock)
+    if now is None or not is_time(float(now) + time):
+        return None
+    if clock.counts_dates or float(now) != now:
+        return rational(now) + Fraction(time)
+    return float(now) + time
 
 
 def next_checkpoint(count: int, n_varying: int, memory: float = np.inf, n_folds: int = 1) -> int:
@@ -341,7 +361,7 @@ KINDS_OF_UNITS = {None: RAW, "standard": STANDARD, "auto": RAW_OR_STANDARD}
 # ---- 3. What of: the statistics ------------------------------------------------------------------
 
 
-@savable()
+@savable(as_it_is=True)
 class Penalty:
     """The ridge that was selected last, the units that it acts on, and the choice that may be kept.
 
@@ -359,8 +379,8 @@ class Penalty:
     doubles_at : int
         Number of equally weighted rows from which they are selected again, whatever they are, and
         below a quarter of which.
-    until_time : float or None
-        Time of the stream at which a choice is due, as `Clock.now`.
+    until_time : int, float, Fraction or None
+        Time of the stream at which a choice is due, as `Clock.now`, with the digits of two floats.
     constants : ndarray (n_features,), or None
         The only value of every feature so far, NaN if it had several; None if not known.
     began : int
@@ -398,7 +418,7 @@ class Penalty:
         if not (until_time is None or is_time(until_time)):
             raise ValueError(f"a ridge is due at {until_time!r}")
         head: list[Any] = [ridge, base_ridge, units is not None, base_units is not None, doubles_at]
-        head += [until_time, constants is not None, began]
+        head += [*in_two(until_time), constants is not None, began]
         new = super().__new__(cls)
         new.numbers = np.zeros(N_CHOICE + 3 * n_features)
         new.numbers[:N_CHOICE] = [np.nan if each is None else each for each in head]
@@ -451,9 +471,12 @@ class Penalty:
         return int(self.numbers[DOUBLES_AT])
 
     @property
-    def until_time(self) -> float | None:
+    def until_time(self) -> Time | None:
         """Time at which a choice is due, or None."""
-        return self._number(UNTIL_TIME)
+        time, rest = self.numbers[UNTIL_TIME : UNTIL_REST + 1].tolist()
+        if not rest:
+            return None if np.isnan(time) else exact(time)
+        return exact(Fraction(time) + Fraction(rest))
 
     @property
     def constants(self) -> Floats | None:
@@ -536,6 +559,20 @@ class Penalty:
         return bool(is_sound and (size == n_features or not (size or self.has_arrays)))
 
 
+def in_two(time: Time | None) -> tuple[float | None, float]:
+    """Return a time as a float and what it lacks.
+
+    Examples
+    --------
+    >>> in_two(2**60 + 1), in_two(None)
+    ((1.152921504606847e+18, 1.0), (None, 0.0))
+    """
+    if time is None:
+        return None, 0.0
+    first = float(time)
+    return first, float(Fraction(time) - Fraction(first))
+
+
 PENALTY_NAMES = (
     *("ridge", "units", "base_ridge", "base_units"),
     *("doubles_at", "until_time", "constants", "began"),
@@ -596,11 +633,8 @@ def choose_penalty(
         at = next_doubling(equal)
         penalty = penalty.changed(base_ridge=number, base_units=units, doubles_at=at)
     rows = next_checkpoint(count, n_varying, clock.memory, subsets.n_folds)
-    until = None
-    if clock.now is not None:
-        until = float(rational(clock.now) + Fraction(time_between_selections(clock)))
     until_weight = due_weight(statistics.weight, n_varying, subsets.n_folds)
-    penalty = penalty.changed(ridge=number, units=units, until_time=until, began=began)
+    penalty = penalty.changed(ridge=number, units=units, until_time=time_after(clock), began=began)
     return penalty, float(min(began + rows, MAX_COUNT)), until_weight
 
 

@@ -102,13 +102,16 @@ class Known(NamedTuple):
     kinds: int
 
 
+def known_of(settings: Settings) -> Known:
+    """Return what follows from settings; a stream of texts asks for it with nearly every row."""
+    ridge, accumulator, _, forgetting_factor, half_life, _, scaling = settings
+    return _known_of(ridge, accumulator, forgetting_factor, half_life, scaling)
+
+
 @lru_cache(maxsize=64)
-def known_of(
-    ridge: Any, accumulator: Any, forgetting_factor: Any, half_life: Any, scaling: Any
-) -> Known:
-    """Return what follows from settings: a stream of texts asks for it with nearly every row."""
-    settings = Settings(ridge, accumulator, True, forgetting_factor, half_life, None, scaling)
-    forgets, own = forgetting_factor != 1.0 or half_life is not None, settings.own_scaling
+def _known_of(ridge: Any, accumulator: Any, factor: Any, half_life: Any, scaling: Any) -> Known:
+    settings = Settings(ridge, accumulator, True, factor, half_life, None, scaling)
+    forgets, own = factor != 1.0 or half_life is not None, settings.own_scaling
     return Known(
         ridge=float(ridge) if isinstance(ridge, numbers.Real) else -1.0,
         is_selected=is_selected(ridge),
@@ -131,16 +134,12 @@ def rows_of(state: State) -> Any:
     n_features, n_targets = statistics.products.shape
     if not (n_features and n_targets):
         return None
-    ridge, accumulator, _, *decays, _, scaling = state.settings
-    known, choice = known_of(ridge, accumulator, *decays, scaling), state.penalty.numbers
+    known, choice = known_of(state.settings), state.penalty.numbers
     chosen, count = float(choice[RIDGE]), statistics.count
     ridge = known.ridge if chosen != chosen else chosen
     kind = GIVEN if choice[IS_SCALED] else AS_THEY_ARE
-    mode = FOLLOW if known.follows else SOLVE
-    if not is_solved_in_core(state):
-        recursion = following.recursion
-        mode = HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
-    elif known.follows:
+    mode = mode_of(state)
+    if mode == FOLLOW and is_solved_in_core(state):
         following.room_for(n_features, n_targets, count, ridge if ridge > 0.0 else 1.0)
     if clock.hands is not None:
         clock.set_until(state.penalty.until_time)
@@ -192,6 +191,14 @@ def is_solved_in_core(state: State) -> bool:
         and bool(state.statistics.products.allows_recursion)
         and not state.subsets.folds
     )
+
+
+def mode_of(state: State) -> int:
+    """Return how `onlinels.core` answers questions about a state."""
+    if is_solved_in_core(state):
+        return FOLLOW if known_of(state.settings).follows else SOLVE
+    recursion = state.following.recursion
+    return HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
 
 
 def follows_rows(state: State) -> bool:
@@ -277,5 +284,6 @@ def _priors_of(state: State, targets: Any) -> tuple[CorePriors | None, Iterable[
             kind = OTHER_PRIORS
     if n_classes > MAX_CLASSES_RULED:
         kind = OTHER_PRIORS
-    hidden = MAX_ROUNDING * np.append(rounding.squares[-n_classes:], rounding.weight)
+    hidden = np.full(n_classes + 1, MAX_ROUNDING * rounding.weight)
+    hidden[:-1] = MAX_ROUNDING * rounding.squares[-n_classes:]
     return CorePriors(kind, given, fixed, hidden), unseen

@@ -764,7 +764,7 @@ class Columns:
     def reader(self) -> Reader | None:
         """What reads dicts of names that are noted, for all models with these columns."""
         if self._reader is None:
-            self._reader = reader_of(self.places, len(self))
+            self._reader = reader_of(self.places, len(self._index))
         return self._reader
 
     def row(self, x: Any) -> Floats | None:

@@ -9,12 +9,13 @@ import copy
 import inspect
 import math
 import numbers
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from io import BytesIO
 from itertools import count
@@ -25,6 +26,7 @@ import numpy as np
 
 from onlinels.checks import Matrix, plain_value, replaced
 from onlinels.locks import Lock
+from onlinels.numerics import Block as OwnMemory
 from onlinels.numerics import owned, restore
 
 PLAIN_TYPES = (str, int, bool, float, type(None))
@@ -124,6 +126,9 @@ class Short(NamedTuple):
 SHORT: dict[type, Short] = {}
 """Classes whose objects are pickled and copied as a plain value."""
 
+AS_THEY_ARE: set[type] = set()
+"""Classes whose objects are pickled and copied by their attributes, which files do not hold."""
+
 
 def state_of(value: Any) -> SavedState:
     """Return the state of an object, which shares its arrays; of a model, the locks are held.
@@ -135,14 +140,22 @@ def state_of(value: Any) -> SavedState:
     return dict(getattr(value, "_asdict", value.__getstate__)() or {})
 
 
+@lru_cache(1024)
+def _hidden(made: Any, names: tuple[str, ...]) -> list[str]:
+    """Return names of attributes by which an object would hide methods of its class."""
+    return [name for name in names if callable(getattr(made, name, None))]
+
+
 def _remade(made: Any, state: SavedState) -> Any:
     if issubclass(made, tuple):
         return made(**state)
-    hidden = [name for name in state if callable(getattr(made, name, None))]
+    hidden = _hidden(made, tuple(state))
     if hidden:
         raise ValueError(f"{made.__name__} has a method {hidden[0]}, which cannot be stored")
     value = made.__new__(made)
-    getattr(value, "__setstate__", vars(value).update)(state)
+    # The arrays of a file are read into memory of their own.
+    take = vars(value).update if made.__setstate__ is restore else value.__setstate__
+    take(state)
     return value
 
 
@@ -153,12 +166,14 @@ def savable(
     make: Callable[[SavedState], Any] | None = None,
     computed: Callable[[SavedState], int] = SavableClass.computed,
     short: Short | None = None,
+    as_it_is: bool = False,
 ) -> Callable[[Declared], Declared]:
     """Return a decorator by which objects of a class can be saved and loaded.
 
-    Parameters are those of `SavableClass`, and how objects are pickled as one plain value. By
-    default, the state is the one used for pickling. However objects are restored, from files,
-    pickles or as copies, their arrays are their own (`onlinels.numerics.restore`).
+    Parameters are those of `SavableClass`. By default, the state is the one used for pickling. In
+    packs (`onlinels.saving.packing`), an object is one plain value if `short` says how; if
+    `as_it_is` is true, its attributes are those that it has, whatever its state is. However
+    objects are restored, their arrays are their own (`onlinels.numerics.restore`).
     """
 
     def declared(made: Declared) -> Declared:
@@ -166,6 +181,8 @@ def savable(
             made.__setstate__ = restore  # type: ignore[attr-defined]
         if short is not None:
             SHORT[made] = short
+        if as_it_is:
+            AS_THEY_ARE.add(made)
         name, maker = made.__name__, make or partial(_remade, made)
         kind = SavableClass(made, name, take, maker, check, computed)
         # If a module is executed again, its first classes stay, because other modules hold them.
@@ -195,6 +212,9 @@ RIVER = "river."
 
 def kind_of(made: type) -> SavableClass | None:
     """Return how objects of a class are saved, or None if they cannot be."""
+    known = KINDS_BY_NAME.get(made.__name__)
+    if known is not None and known.made is made:
+        return known
     kind = kind_named((RIVER if made.__module__.startswith(RIVER) else "") + made.__name__)
     return kind if kind is not None and kind.made is made else None
 
@@ -360,7 +380,8 @@ The hashes of text are random, but numbers with the same hash can be chosen to s
 """
 
 MAX_HEADER_BYTES = 1_000
-"""Most bytes of an array's header, which numpy reads as a Python literal. It writes some 100."""
+"""Most bytes of an array's header in files of format 4 and earlier, a Python literal of some 100.
+"""
 
 SAVING_REMEDY = (
     "It cannot be saved. Labels, names and settings must be of type str, int, bool, float, None or "
@@ -376,27 +397,29 @@ class Writer:
     --------
     >>> writer = Writer()
     >>> writer.node(("a", np.ones(2)), "model")
-    {'tuple': ['a', {'array': 'model.1'}]}
+    {'tuple': ['a', {'array': 'f8,2'}]}
     >>> writer.arrays
-    {'model.1': array([1., 1.])}
+    [array([1., 1.])]
     """
 
     def __init__(self) -> None:
-        self.arrays: dict[str, Matrix] = {}
+        self.arrays: list[Matrix] = []
         # By identity. The objects are kept alive, so that no other object gets the same id.
         self._described: dict[int, tuple[Any, Node]] = {}
         self._numbers = count()
         self._most_computed = MAX_COMPUTED_BYTES
 
     def node(self, value: Any, path: str) -> Node:
-        """Return the description of a value; its path appears in errors and names its array."""
-        if id(value) in self._described:
-            return self._described[id(value)][1]
+        """Return the description of a value; its path appears in errors."""
         if type(value) in PLAIN_TYPES:
             return value
+        if id(value) in self._described:
+            return self._described[id(value)][1]
         if type(value) is list:
             return [self.node(each, f"{path}.{place}") for place, each in enumerate(value)]
         try:
+            if type(value) is np.ndarray:
+                return self._array(value)
             kind = kind_of(type(value))
             return self._other(value, path) if kind is None else self._object(kind, value, path)
         except ValueError as error:
@@ -404,16 +427,17 @@ class Writer:
             place = path.rpartition("._")[0] or path
             raise TypeError(f"{place} holds {error}. {SAVING_REMEDY}") from error
 
+    def _array(self, value: Matrix) -> Node:
+        word = word_of(_known_dtype(value), value.shape, is_by_column(value))
+        self.arrays.append(value)
+        self._described[id(value)] = value, {"same": next(self._numbers)}
+        return {"array": word}
+
     def _other(self, value: Any, path: str) -> Node:
         # All numbers of numpy are of one kind, and so are all durations and all types.
         kinds = np.timedelta64, np.generic, type
         several = (kind for kind in kinds if isinstance(value, kind))
         made = next(several, type(value))
-        if made is np.ndarray:
-            # Paths are unique, because keys are.
-            self.arrays[path] = value.astype(_known_dtype(value), copy=False)
-            self._described[id(value)] = value, {"array": path}
-            return {"array": path}
         if made in CONTAINERS_BY_TYPE:
             name, take = CONTAINERS_BY_TYPE[made]
             return {name: self.node(take(value), path)}
@@ -430,7 +454,12 @@ class Writer:
             n_computed, state = 0, state_of(value)
         self._most_computed -= n_computed
         # In the order of the names, because the order of attributes depends on the past.
-        nodes = {name: self.node(state[name], f"{path}.{name}") for name in sorted(state)}
+        nodes = {}
+        for name in sorted(state):
+            part = state[name]
+            # Measured: half of the parts are plain, and a call costs as much as all this.
+            is_known = type(part) in PLAIN_TYPES
+            nodes[name] = part if is_known else self.node(part, f"{path}.{name}")
         # Parts are numbered before the whole, here and when they are loaded.
         number, short = next(self._numbers), SHORT.get(kind.made)
         if short is None or not short.is_value:
@@ -438,11 +467,34 @@ class Writer:
         return {"object": kind.name, "state": nodes}
 
 
+def is_by_column(array: Matrix) -> bool:
+    """Return whether an array is stored column by column, and not row by row."""
+    return array.ndim > 1 and bool(array.flags.f_contiguous)
+
+
+@lru_cache(1024)
+def word_of(dtype: str, shape: tuple[int, ...], by_column: bool) -> str:
+    """Return the description of an array: its dtype, its shape, and F if it is stored by columns.
+
+    Examples
+    --------
+    >>> word_of("<f8", (2, 3), True)
+    'f8,2,3F'
+    """
+    return ",".join((dtype[1:], *map(str, shape))) + "F" * by_column
+
+
 def _known_dtype(value: Any) -> str:
-    little = value.dtype.newbyteorder("<").str
+    little = _little(value.dtype)
     if little not in NUMPY_TYPES:
         raise ValueError(_typed(value))
-    return str(little)
+    return little
+
+
+@lru_cache
+def _little(dtype: np.dtype[Any]) -> str:
+    """Return the code of a dtype with the lowest byte first."""
+    return str(dtype.newbyteorder("<").str)
 
 
 def _typed(value: Any) -> str:
@@ -469,12 +521,82 @@ def _number_and_unit(value: np.timedelta64) -> list[Any]:
     return [int(value.astype(np.int64)) * n_units, unit]
 
 
-class Builder:
-    """Make values from descriptions: only those of known classes, and each object once."""
+class Block:
+    """The block of a file, whose arrays are read one after the other.
 
-    def __init__(self, read_array: Callable[[str], Matrix], n_described: int) -> None:
-        # Owned at once: otherwise all arrays would be in memory twice, until the last is read.
-        self._read_array = cache(lambda name: owned(read_array(name)))
+    Parameters
+    ----------
+    stream : file-like
+        The block, which begins here.
+    size : int
+        Number of bytes that are left in it.
+    is_small : bool
+        Whether all arrays share one piece of memory, which then stays as long as one of them.
+    """
+
+    def __init__(self, stream: Any, size: int, is_small: bool) -> None:
+        self._stream, self._left = stream, size
+        self._memory = OwnMemory(stream.read(size)) if is_small else None
+        self._size = size
+
+    def array(self, word: Any) -> Matrix:
+        """Return the next array, given its description; raise if the block does not hold it."""
+        dtype, shape, by_column = _read_word(word)
+        n_bytes = math.prod(shape) * dtype.itemsize
+        if n_bytes > self._left:
+            raise ValueError(f"it states an array {word!r}, and holds {self._left} bytes")
+        start, padded = self._size - self._left, n_bytes + -n_bytes % ALIGNMENT
+        self._left -= padded
+        order: Any = "F" if by_column else "C"
+        if self._memory is not None:
+            shared: Matrix = np.ndarray(shape, dtype, self._memory, start, None, order)
+            return shared
+        content = self._stream.read(padded)
+        array: Matrix = owned(np.ndarray(shape, dtype, content, 0, None, order))
+        return array
+
+    def check_end(self) -> None:
+        """Raise ValueError unless all arrays were read."""
+        if self._left:
+            raise ValueError(f"its block has {self._left} bytes more than its arrays")
+
+
+ALIGNMENT = 8
+"""Every array of a block begins at a multiple of so many bytes."""
+
+
+@lru_cache(1024)
+def _read_word(word: str) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
+    """Return the dtype, the shape and the order that a word describes; raise if it is not one."""
+    found = ARRAY_WORD.fullmatch(word)
+    if found is None or f"{found[1]}" not in WORD_TYPES:
+        raise ValueError("it holds other things than arrays of numbers")
+    shape = tuple(map(int, found[2].split(",")[1:]))
+    if len(shape) > MAX_DIMENSIONS:
+        raise ValueError(f"it states an array of {len(shape)} dimensions")
+    dtype = WORD_TYPES[found[1]]
+    if 0 in shape and not is_small(*(side or 1 for side in shape)):
+        # Code that goes through its rows would not end.
+        raise ValueError(f"it states the shape {shape} without numbers to show for it")
+    return dtype, shape, bool(found[3])
+
+
+ARRAY_WORD = re.compile(r"([a-z]\d{1,2})((?:,\d{1,19})*)(F?)", re.ASCII)
+WORD_TYPES = {code[1:]: np.dtype(code) for code in DTYPE_CODES}
+MAX_DIMENSIONS = 32
+
+
+class Builder:
+    """Make values from descriptions: only those of known classes, and each object once.
+
+    `read_array` returns the array of a node. Arrays have numbers, as objects do, if
+    `has_array_numbers` is true.
+    """
+
+    def __init__(
+        self, read_array: Callable[[Any], Matrix], n_described: int, has_array_numbers: bool
+    ) -> None:
+        self._read_array, self._has_array_numbers = read_array, has_array_numbers
         self._most_values = MAX_VALUES_PER_BYTE * n_described
         self._n_values = 0
         self._most_computed = MAX_COMPUTED_BYTES
@@ -492,30 +614,44 @@ class Builder:
         self._n_values += 1
         if self._n_values > self._most_values:
             raise ValueError("its objects hold each other too often")
-        match node:
-            case None | bool() | int() | float() | str():
-                return node
-            case list():
-                return [self.value(each) for each in node]
-            case {"object": str() as name, "state": dict() as state}:
-                return self._object(name, state)
-            case {"same": int() as number} if 0 <= number < len(self._made):
-                value, n_values = self._made[number]
-                self._n_values += n_values
-                return value
-            case {"array": str() as name}:
-                return self._read_array(name)
-            case dict() if len(node) == 1:
-                ((name, said),) = node.items()
-                return CONTAINERS[name][2](self.value(said))
+        if type(node) in PLAIN_TYPES:
+            return node
+        if type(node) is list:
+            return [self.value(each) for each in node]
+        if type(node) is dict:
+            said = [*node.items()]
+            if len(said) == 1:
+                return self._single(*said[0])
+            if node.keys() == {"object", "state"} and type(node["state"]) is dict:
+                return self._object(node["object"], node["state"])
         raise ValueError(f"it describes an unknown value {str(node)[:80]}")
 
-    def _object(self, name: str, nodes: dict[str, Node]) -> Any:
-        kind = kind_named(name)
+    def _single(self, name: str, said: Node) -> Any:
+        """Return the value of a node that says one thing."""
+        if name == "array" and type(said) is str:
+            array = self._read_array(said)
+            if self._has_array_numbers:
+                self._made.append((array, 1))
+            return array
+        if name == "same" and type(said) is int and 0 <= said < len(self._made):
+            value, n_values = self._made[said]
+            self._n_values += n_values
+            return value
+        if name not in CONTAINERS:
+            raise ValueError(f"it describes an unknown value {name[:80]}")
+        return CONTAINERS[name][2](self.value(said))
+
+    def _object(self, name: Any, nodes: dict[str, Node]) -> Any:
+        kind = kind_named(name) if type(name) is str else None
         if kind is None:
-            raise ValueError(f"it describes an object of an unknown class {name[:80]}")
+            raise ValueError(f"it describes an object of an unknown class {str(name)[:80]}")
         before = self._n_values
-        state = {name: self.value(node) for name, node in nodes.items()}
+        # Measured: half of the parts are plain, and a call costs as much as all this.
+        state = {
+            name: node if type(node) in PLAIN_TYPES else self.value(node)
+            for name, node in nodes.items()
+        }
+        self._n_values += len(nodes)
         self._most_computed -= kind.computed(state)
         if self._most_computed < 0:
             raise ValueError("it leaves out more numbers than may be computed")
@@ -527,7 +663,7 @@ class Builder:
 
 
 def read_npy(content: bytes) -> Matrix:
-    """Read an array of numbers in numpy's format, in the memory of its content.
+    """Read an array of a file of format 4 and earlier, which is in numpy's format, in its memory.
 
     Examples
     --------

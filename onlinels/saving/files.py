@@ -14,30 +14,43 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-import numpy as np
-
-from onlinels.checks import check_path
+from onlinels.checks import Matrix, check_path
 from onlinels.locks import Lock, all_held
-from onlinels.numerics import restore
-from onlinels.saving.description import Builder, Writer, kind_of, read_npy, state_of
+from onlinels.numerics import owned, restore
+from onlinels.saving.description import (
+    ALIGNMENT,
+    Block,
+    Builder,
+    Writer,
+    is_by_column,
+    kind_of,
+    read_npy,
+    state_of,
+)
 from onlinels.saving.packing import Packed, pack, unpack
 
-FORMAT_VERSION, READ_VERSIONS = 4, (3, 4)
+FORMAT_VERSION, READ_VERSIONS = 5, (3, 4, 5)
 """Version of the file format, which changes with the description, and the versions that are read.
 
-Models of version 3 have other attributes: see `onlinels.linear.former`.
+Models of version 3 have other attributes: see `onlinels.linear.former`. Before version 5, every
+array was a member of its own.
 """
 
-DESCRIPTION_NAME = "model.json"
-"""The member besides the arrays.
+DESCRIPTION_NAME, BLOCK_NAME = "model.json", "arrays.npy"
+"""The members: a description, and the bytes of all arrays, one after the other, as an array.
 
 Nothing is compressed, so that what a file may take in memory follows from its size.
 """
+
+MAX_SHARED_BYTES = 1 << 16
+"""Bytes of a block up to which the arrays that are read from it share memory."""
+
+JSON = json.JSONEncoder(separators=(",", ":"))
 
 LEFT_OVER_SECONDS = 600.0
 """Seconds after its last change from which a hidden file counts as left over by a killed save."""
@@ -131,23 +144,41 @@ def write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> None
             f"model is of type {type(model).__name__}, expected {expected}. Save {remedy}."
         )
     try:
-        with all_held(*locks_of(model)):
+        with holding(model):
             writer = Writer()
             described = writer.node(model, type(model).__name__)
+            # This module must not import the package, which is loaded by now.
+            version = sys.modules["onlinels"].__version__
+            said = {"onlinels": version, "format": FORMAT_VERSION, "model": described}
+            text = JSON.encode(said)
             with opened() as file, zipfile.ZipFile(file, "w") as archive:
-                for name, array in writer.arrays.items():
-                    # A date of its own, so that equal models are saved as equal bytes.
-                    info = zipfile.ZipInfo(f"{name}.npy")
-                    with archive.open(info, "w", force_zip64=True) as member:
-                        np.lib.format.write_array(member, array, allow_pickle=False)
-                # This module must not import the package, which is loaded by now.
-                version = sys.modules["onlinels"].__version__
-                said = {"onlinels": version, "format": FORMAT_VERSION, "model": described}
-                text = json.dumps(said, separators=(",", ":"))
+                # Dates of their own, so that equal models are saved as equal bytes.
+                with archive.open(zipfile.ZipInfo(BLOCK_NAME), "w", force_zip64=True) as member:
+                    _write_block(member, writer.arrays)
                 archive.writestr(zipfile.ZipInfo(DESCRIPTION_NAME), text)
     except RecursionError as error:
         problem = "model holds itself, or values that are nested too deeply"
         raise TypeError(f"{problem}, expected a tree of few levels. Save its parts.") from error
+
+
+def _write_block(member: Any, arrays: list[Matrix]) -> None:
+    """Write the bytes of arrays as an array of bytes in numpy's format."""
+    gaps = [-each.nbytes % ALIGNMENT for each in arrays]
+    size = sum(each.nbytes for each in arrays) + sum(gaps)
+    text = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({size},), }}".encode()
+    text += b" " * (-(HEADER_START + len(text) + 1) % 64) + b"\n"
+    parts = [HEADER_MAGIC, len(text).to_bytes(2, "little"), text]
+    for array, gap in zip(arrays, gaps, strict=True):
+        little = array if array.dtype.str[0] != ">" else array.astype(array.dtype.newbyteorder("<"))
+        if array.nbytes > MAX_SHARED_BYTES and array.flags.forc:
+            # Without a copy.
+            member.write(b"".join(parts))
+            member.write(little.ravel("K").data)
+            parts = []
+        else:
+            parts.append(little.tobytes("F" if is_by_column(array) else "C"))
+        parts.append(bytes(gap))
+    member.write(b"".join(parts))
 
 
 def save_method(self: Any, path: PathLike) -> None:
@@ -424,8 +455,8 @@ def _read(opened: Callable[[], BinaryIO], name: str, embed: Embed | None) -> Any
             text = archive.read(DESCRIPTION_NAME)
             said = json.loads(text)
             found, version = said["format"], str(said["onlinels"])[:80]
-            builder = Builder(lambda name: read_npy(archive.read(f"{name}.npy")), len(text))
-            model = builder.value(said["model"]) if found in READ_VERSIONS else None
+            if found in READ_VERSIONS:
+                model, parts = _read_model(archive, said["model"], len(text), found)
     except MemoryError:
         # Nothing is larger than the file, so the memory is really exhausted.
         raise
@@ -436,7 +467,7 @@ def _read(opened: Callable[[], BinaryIO], name: str, embed: Embed | None) -> Any
     if found not in READ_VERSIONS:
         problem = f"{name} is of format {str(found)[:80]}, expected {FORMAT_VERSION}"
         raise ValueError(f"{problem}. Load it with onlinels {version}, the version that wrote it.")
-    functions = [part for part in builder.parts if hasattr(part, "attach")]
+    functions = [part for part in parts if hasattr(part, "attach")]
     if embed is not None:
         if not functions:
             problem = f"embed={embed!r} was passed, but {name} holds no Embedding"
@@ -444,6 +475,38 @@ def _read(opened: Callable[[], BinaryIO], name: str, embed: Embed | None) -> Any
         for function in functions:
             function.attach(embed)
     return model
+
+
+def _read_model(
+    archive: zipfile.ZipFile, node: Any, n_described: int, version: int
+) -> tuple[Any, list[Any]]:
+    """Return the model that an archive of a format describes, and all its parts."""
+    if version < 5:
+        # Owned at once: otherwise all arrays would be in memory twice, until the last is read.
+        read = cache(lambda name: owned(read_npy(archive.read(f"{name}.npy"))))
+        builder = Builder(read, n_described, has_array_numbers=False)
+        return builder.value(node), builder.parts
+    with archive.open(BLOCK_NAME) as member:
+        size = archive.getinfo(BLOCK_NAME).file_size - _skip_header(member)
+        block = Block(member, size, size <= MAX_SHARED_BYTES)
+        builder = Builder(block.array, n_described, has_array_numbers=True)
+        model = builder.value(node)
+        block.check_end()
+    return model, builder.parts
+
+
+def _skip_header(member: Any) -> int:
+    """Skip the header of an array, which says nothing new; return its length."""
+    start = member.read(HEADER_START)
+    if start[:8] != HEADER_MAGIC:
+        raise ValueError("its arrays are in another form, expected one as save writes it")
+    n_bytes = int.from_bytes(start[8:], "little")
+    member.read(n_bytes)
+    return HEADER_START + n_bytes
+
+
+HEADER_MAGIC, HEADER_START = b"\x93NUMPY\1\0", 10
+"""What an array in numpy's format begins with, and where its header begins, after its length."""
 
 
 def _check_archive(archive: zipfile.ZipFile, file: BinaryIO) -> None:

@@ -27,13 +27,13 @@ from onlinels.linear.single import LABEL_TYPES
 from onlinels.locks import Lock
 from onlinels.numerics import Calls, is_count, read_whole, restore, shallow_copy
 from onlinels.rows.batch import (
+    PLAIN_NUMBER_TYPES,
     Layout,
     Name,
     as_numpy,
     check_mapping,
     form_of,
     matched_by_position,
-    reader_of,
     samples_of,
     sorted_names,
     source_of,
@@ -41,6 +41,7 @@ from onlinels.rows.batch import (
 )
 from onlinels.saving import attributes_of, locked_copy, locked_deepcopy, locked_state, save_method
 from onlinels.stream.features import (
+    MAX_CATEGORIES,
     ROWS_OF_SCALE,
     Activations,
     RunningScaler,
@@ -80,7 +81,7 @@ class ExpertsState(ABC):
     its experts, and into the forecasts that wait. Nothing else changes a state that a model holds,
     but for what changes no answer: plain least squares learns a row late, and C settles factors.
 
-    Rows of numbers whose labels come at once are the exception: `rows`, which `onlinels.core` has
+    Rows of known names whose labels come at once are the exception: `rows`, which `onlinels.core` has
     compiled, learns them into the arrays of the state, and the state knows nothing of it until
     `settled` returns the state after these rows. Only `StreamModel._state` calls it.
     """
@@ -130,24 +131,27 @@ class ExpertsState(ABC):
 
     def follow(self, row: StreamRow) -> None:
         """Let C learn rows like the last one that was learnt, if it can."""
-        places, size = self.columns.places, len(row.values)
-        is_at_once = row.is_numeric and not self.delay
-        plain = self.plain.rows(self.n_outputs) if StreamRows and is_at_once and places else None
+        names = {} if StreamRows is None or self.delay else self.columns.places
+        plain = self.plain.rows(self.n_outputs) if names else None
         if plain is None:
             return
         # C writes to these arrays, which others may share.
         self.scaler = self.scaler.copied()
         n_labels = self.waiting.matches.in_progress().n_labels
         self.rows = StreamRows(
-            features=reader_of(places, size),
+            names=names,
+            types=PLAIN_NUMBER_TYPES,
             experts=self.experts,
             plain=plain,
             label_types=LABEL_TYPES,
             scale=self.scaler.arrays,
+            known=self.scaler.known_of(names),
             factors=self.plain.factors,
             pending=self.plain.pending_row(),
             limit=self.plain.limit,
             count=float(self.count),
+            n_rows=float(self.scaler.n_rows),
+            n_most=MAX_CATEGORIES,
             left=min(N_JUDGED_LABELS - 1 - n_labels, self.n_rows_until_event()),
             waits=len(self.waiting) > 0,
             **self.own_arrays(),
@@ -180,11 +184,11 @@ class ExpertsState(ABC):
 
     def settled(self) -> tuple[Self, Calls]:
         """Return the state after the rows that C has learnt, and plan what else they change."""
-        n_learnt, n_asked, n_stored, last, pending, asked, *others = self.rows.told()
+        n_learnt, n_asked, n_stored, last, pending, known, asked, *others = self.rows.told()
         new = shallow_copy(self)
         new.rows, new.asked = None, None
         new.count += n_learnt
-        new.scaler = self.scaler.after(n_learnt)
+        new.scaler = self.scaler.after(n_learnt, self.columns.places, known)
         new.plain = self.plain.with_pending(pending, type(self.plain.model))
         new.take_told(n_learnt, last, *others)
         matches = self.waiting.matches
@@ -195,7 +199,8 @@ class ExpertsState(ABC):
             x, best, mixture = asked
             row, key = new.columns.row(x), sample_key(x)
             forecast = new.forecast_told(row, np.array(best), np.array(mixture))
-            new.asked = new.count, tuple(x), row.values.tobytes(), key
+            if row.is_numeric:
+                new.asked = new.count, tuple(x), row.values.tobytes(), key
             calls = new.waiting.plan_add(key, forecast, new.count, matches)
         return new, calls
 

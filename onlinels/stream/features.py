@@ -13,9 +13,10 @@ from onlinels.checks import Floats, Integers, check_room, is_missing, plain_valu
 from onlinels.core import scale, scale_after
 from onlinels.core.constants import CELLS_OF_PARTITION, SCALE_DECAY
 from onlinels.features.input_weights import generator_of
-from onlinels.numerics import enlarged, is_array, is_count, shallow_copy
+from onlinels.numerics import enlarged, is_array, is_count, restore, shallow_copy
 from onlinels.rows.batch import (
     ARRAY_TYPES,
+    PLAIN_NAME_TYPES,
     Columns,
     Layout,
     Name,
@@ -157,6 +158,14 @@ class StreamColumns:
     def __init__(self) -> None:
         self._columns = Columns()
         self._texts: dict[Name, dict[str, int]] = {}
+        # The places of names, and of how many names of numbers they were made.
+        self._places: tuple[int, dict[Name, Any]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: each for name, each in vars(self).items() if name != "_places"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        restore(self, state | {"_places": None})
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -165,8 +174,23 @@ class StreamColumns:
 
     @property
     def places(self) -> dict[Name, Any]:
-        """The column of every name of numbers that dicts had, for `onlinels.core`."""
-        return self._columns.places
+        """The place of every name that dicts had, for `onlinels.core.StreamRows`.
+
+        A place is the column of the name's numbers, or -1, the columns of its texts, or None, all
+        its columns, and its number.
+        """
+        of_numbers = self._columns.places
+        if self._places is None or self._places[0] != len(of_numbers):
+            known = {name: each for name, each in of_numbers.items() if type(each) is int}
+            for name in self._texts:
+                if type(name) in PLAIN_NAME_TYPES and not self._columns.has(name):
+                    known[name] = -1
+            made = {
+                name: (column, self._texts.get(name), tuple(self.columns_of(name)), number)
+                for number, (name, column) in enumerate(known.items())
+            }
+            self._places = len(of_numbers), made
+        return self._places[1]
 
     @property
     def has_texts(self) -> bool:
@@ -182,8 +206,8 @@ class StreamColumns:
         """Return the content of a sample as a row; features without a column are ignored."""
         layout, numbers, texts, gaps = sample
         (row,) = self._columns.place((layout,), numbers[None])
+        self._columns.note(layout)
         if not texts and not gaps:
-            self._columns.note(layout)
             return StreamRow(row)
         among_numbers = [name for name, _ in texts if self._columns.has(name)]
         for name, text in texts:
@@ -362,10 +386,24 @@ class RunningScaler:
         new._state = self._state.copy()
         return new
 
-    def after(self, n_rows: int) -> Self:
-        """Return a scaler with the array of this one, into which so many rows were learnt."""
+    def known_of(self, names: Iterable[Name]) -> Floats:
+        """Return what is known of the gaps of names, (n_names, 2), for `onlinels.core.StreamRows`.
+
+        The number of rows is NaN for a name without gaps.
+        """
+        return np.array([self._known.get(name, (np.nan, 0.0)) for name in names])
+
+    def after(self, n_rows: int, names: Iterable[Name], known: list[float]) -> Self:
+        """Return a scaler with the array of this one, into which so many rows were learnt.
+
+        `known` is that of `known_of` after these rows.
+        """
         new = shallow_copy(self)
         new.n_rows += n_rows
+        if self._known:
+            pairs = zip(names, known[::2], known[1::2], strict=True)
+            news = {name: [n, weight] for name, n, weight in pairs if name in self._known}
+            new._known = self._known | news
         return new
 
     def _weight(self, known: Sequence[float] = (0.0, 0.0)) -> float:

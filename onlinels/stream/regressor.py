@@ -260,7 +260,7 @@ class RegressorState(ExpertsState):
         """Let a draft take over what `StreamRows` has told, but for what all models have."""
         self.unit, n_errors, self.weight, self.error, self.width, *limits, before, latest = numbers
         self.n_errors, self.limits = int(n_errors), (limits[0], limits[1])
-        self.targets = self.targets.after(n_learnt)
+        self.targets = self.targets.after(n_learnt, (), [])
         row_before, row = map(np.array, past)
         self.past = (before, row_before), (latest, row)
 

@@ -5,7 +5,6 @@ without end: then the file that it had begun is known.
 """
 
 import copy
-import io
 import json
 import os
 import resource
@@ -24,7 +23,15 @@ import numpy as np
 import onlinels
 from support import savable_models
 from support.laws import saved
-from support.untrusted_files import DESCRIPTION, genuine, npy, stored, within
+from support.untrusted_files import (
+    DESCRIPTION,
+    array_nodes,
+    arrays_of,
+    genuine,
+    stored,
+    with_arrays,
+    within,
+)
 
 NAN, INFINITE = float("nan"), float("inf")
 VERY_NEGATIVE, VERY_LARGE = -(10**12), 10**9
@@ -100,9 +107,19 @@ def description(model):
 
 
 @cache
+def arrays(model):
+    return arrays_of(genuine(model))
+
+
+@cache
+def number_of(model, path):
+    """Return the number of an array in the block of a file."""
+    node = within(description(model)["model"], path)
+    return next(n for n, each in enumerate(array_nodes(description(model))) if each is node)
+
+
 def array_of(model, path):
-    name = within(description(model)["model"], path)["array"]
-    return np.load(io.BytesIO(genuine(model)[f"{name}.npy"]))
+    return arrays(model)[number_of(model, path)]
 
 
 @cache
@@ -180,7 +197,6 @@ def forged(forgery):
         within(said["model"], path[:-1])[path[-1]] = new
         return stored(members | {DESCRIPTION: json.dumps(said).encode()})
     array = array_of(model, path)
-    name = within(description(model)["model"], path)["array"]
     if place is None:
         array = OTHER_ARRAYS[new](array)
     else:
@@ -190,7 +206,7 @@ def forged(forgery):
             limits = np.iinfo(array.dtype)
             new = min(max(int(new), limits.min), limits.max) if abs(new) < INFINITE else limits.max
         array[np.unravel_index(place, array.shape)] = new
-    return stored(members | {f"{name}.npy": npy(array)})
+    return stored(with_arrays(members, {number_of(model, path): array}))
 
 
 # -- what becomes of a forged file -----------------------------------------------------------------

@@ -319,15 +319,15 @@ def begin_recursion(s, v, share, r):
 def spread_of_factor(s, v, c, row, forgets):
     z, mean, left_out = row.about[: s.m], mean_of(s)[: s.m], v.scale == 0.0
     differs = left_out & (np.abs(z) > CONSTANT_TOLERANCE * np.abs(mean))
-    if differs.any() and c.scaling != AS_THEY_ARE:
-        return 0.0
     inverse = np.outer(v.scale, v.scale) * np.linalg.inv(v.system)
     leverage = z @ inverse @ z
     if v.in_force > 0.0:
         leverage += (z[differs] ** 2 / v.penalties[differs]).sum()
     n_parameters = v.n_active + s.is_centred - v.penalties @ np.diagonal(inverse)
     row.errors = told(s)[s.m :] - (v.weights * s.cross).sum(axis=0) - v.penalties @ v.weights**2
-    return scale_errors(s, row, weights_of_errors(s, forgets), leverage, n_parameters)
+    free = scale_errors(s, row, weights_of_errors(s, forgets), leverage, n_parameters)
+    is_known = c.scaling == AS_THEY_ARE or not differs.any()
+    return free if is_known or free <= 0.0 else np.nan
 
 
 def sums_of(statistics):
@@ -544,7 +544,7 @@ class SingleRows:
 
     def spread(self, x):
         scores = self.answer(x)
-        if scores is None or not self.is_constant_where_known():
+        if scores is None:
             return NotImplemented
         is_valid = self.s.tally[0] < self.registers[VALID_UNTIL]
         if self.r is not None and self.mode == FOLLOW and is_valid:
@@ -553,9 +553,11 @@ class SingleRows:
             free = spread_of_factor(self.s, self.v, self.ridge, self.row, self.forgets)
         else:
             return NotImplemented
-        if free != 0.0 and not free > MIN_FREE * self.s.tally[1]:
+        if np.isnan(free):
+            return NotImplemented
+        if not free > MIN_FREE * self.s.tally[1]:
             self.row.errors[:], free = np.inf, 0.0
-        elif free == 0.0:
+        elif not self.is_constant_where_known():
             return NotImplemented
         return scores, self.row.errors.tolist(), free
 
@@ -600,12 +602,11 @@ class SingleRows:
 
     def learn_prepared(self, is_restored=False):
         registers, count = self.registers, self.s.tally[0]
-        if self.r is not None:
-            since = count - registers[PREDICTED_AT]
-            follows = not is_restored and count < registers[VALID_UNTIL]
-            follows = follows and (since == 0.0 or since + 1.0 <= self.patience)
-            if not (follows and follow(self.s, self.r, self.row, self.most)):
-                registers[VALID_UNTIL] = min(0.0, registers[VALID_UNTIL])
+        since = count - registers[PREDICTED_AT]
+        follows = self.r is not None and not is_restored and count < registers[VALID_UNTIL]
+        follows = follows and (since == 0.0 or since + 1.0 <= self.patience)
+        if not (follows and follow(self.s, self.r, self.row, self.most)):
+            registers[VALID_UNTIL] = min(0.0, registers[VALID_UNTIL])
         add_row(self.s, self.row)
         if self.inliers is not None:
             change = fade if dwarfs(self.inliers, self.inlier) else add_row

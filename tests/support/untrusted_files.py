@@ -68,6 +68,7 @@ VALUES = (
     *([], {}, [[]], {"float": "nan"}, {"float": "inf"}, {"float": "x"}, {"int": "0x" + "f" * 5000}),
     *({"tuple": []}, {"dict": [[[], 1]]}, {"set": [[1]]}, {"range": [0, 10**30, 1]}),
     *({"same": 0}, {"same": 10**9}, {"array": "missing"}, {"constant": "unlabelled"}),
+    *({"array": f"f8,{size}"} for size in (0, 1, 2**40, 2**62, "1,1,1,1")),
     *({"object": name, "number": 0, "state": {}} for name in ("Thread", "Lock", "Power")),
     {"object": "KFold", "number": 0, "state": {"n_folds": 3}},
     *({"deque": [1], "most": most} for most in (-1, 10**30)),
@@ -112,6 +113,46 @@ def genuine(name):
     return members_of(saved(savable_models.learnt(name)))
 
 
+BLOCK = "arrays.npy"
+"""The member that holds the bytes of all arrays, one after the other, each padded to 8 bytes."""
+
+
+def array_nodes(node):
+    """Yield what a description says of every array, in the order of the block."""
+    if isinstance(node, dict) and isinstance(node.get("array"), str):
+        yield node
+    elif isinstance(node, (dict, list)):
+        for part in node.values() if isinstance(node, dict) else node:
+            yield from array_nodes(part)
+
+
+def arrays_of(members):
+    """Return the arrays of a file, in the order of its block."""
+    block, start, found = np.load(io.BytesIO(members[BLOCK])).tobytes(), 0, []
+    for node in array_nodes(json.loads(members[DESCRIPTION])):
+        code, *sides = node["array"].removesuffix("F").split(",")
+        order = "F" if node["array"].endswith("F") else "C"
+        found.append(np.ndarray(tuple(map(int, sides)), code, block, start, None, order))
+        start += found[-1].nbytes + -found[-1].nbytes % 8
+    assert start == len(block)
+    return found
+
+
+def with_arrays(members, others):
+    """Return the members of a file in which arrays, by number, are replaced by others."""
+    said, arrays = json.loads(members[DESCRIPTION]), arrays_of(members)
+    for number, node in enumerate(array_nodes(said)):
+        array = others.get(number)
+        if array is not None:
+            by_column = array.ndim > 1 and array.flags.f_contiguous
+            node["array"] = ",".join((array.dtype.str[1:], *map(str, array.shape)))
+            node["array"] += "F" * by_column
+            arrays[number] = array
+    parts = [each.tobytes("A") + bytes(-each.nbytes % 8) for each in arrays]
+    block = np.frombuffer(b"".join(parts), np.uint8)
+    return members | {DESCRIPTION: json.dumps(said).encode(), BLOCK: npy(block)}
+
+
 def rewritten(path, change, others=()):
     """Change a file's description, and other members."""
     members = members_of(path.read_bytes())
@@ -153,11 +194,12 @@ def lie(draw):
 def other_array(draw):
     """Return a file of which one array has another shape, type or content."""
     members = genuine(one_of(draw, MODELS))
-    name = one_of(draw, sorted(members.keys() - {DESCRIPTION}))
+    number = draw(st.integers(0, len(arrays_of(members)) - 1))
     shape = [draw(st.integers(0, 5)) for _ in range(draw(st.integers(0, 3)))]
     value = one_of(draw, (0, 1, -1, 10**9))
     dtype = one_of(draw, ("<f8", "<i8", "|b1", "<f4", "|u1"))
-    return stored(members | {name: npy(np.full(shape, value, float).astype(dtype))})
+    array = np.full(shape, value, float).astype(dtype)
+    return stored(with_arrays(members, {number: array}))
 
 
 def other_bytes(draw):
