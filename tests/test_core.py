@@ -1,5 +1,6 @@
 """Single rows in C and in numpy: hostile streams end in the same models, answers and errors."""
 
+import contextlib
 import copy
 import ctypes
 import gc
@@ -13,7 +14,6 @@ import sys
 import tracemalloc
 import types
 import weakref
-from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -66,6 +66,7 @@ from onlinels.sums.axes import grown
 from onlinels.sums.forms import GramSums
 from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
 from onlinels.sums.rows import Rows
+from onlinels.sums.selection import Sums, select_ridge
 from onlinels.sums.statistics import Statistics
 from support import laws, mirror, strategies
 
@@ -121,7 +122,7 @@ CORES = {
 }
 
 
-@contextmanager
+@contextlib.contextmanager
 def core_in_use(name):
     """Let models read and learn rows by a core, or by the oracle, which a mirror of it is."""
     reader, rows = CORES[name]
@@ -723,6 +724,15 @@ def test_header(way, tmp_path):
     logarithm = np.linalg.slogdet(Z.T @ Z + ridge * np.eye(m))[1]
     both = [free, variance]
     np.testing.assert_allclose(arrays[7], [*both, *both, logarithm, *both], rtol=10 * tolerance)
+    sums = [np.asarray(each, dtype=kind) for each in (Z.T @ Z, V.T @ Z)]
+    squares, found = np.diag(Z.T @ Z).copy(), np.zeros(1)
+    given = [ctypes.c_void_p(each.ctypes.data) for each in (*sums, squares, np.sqrt(squares / k))]
+    numbers = ctypes.c_double(float((V**2).sum())), ctypes.c_double(float(k))
+    choose = ctypes.CDLL(str(built)).choose
+    sizes = map(ctypes.c_ssize_t, (m, n))
+    assert choose(*sizes, *given, *numbers, ctypes.c_void_p(found.ctypes.data)) == 0
+    choice = select_ridge(Sums(Z.T @ Z, Z.T @ V, (V**2).sum(axis=0), float(k), 1), k)
+    assert found[0] == pytest.approx(choice.ridge, rel=1e-9 if kind is np.float64 else 0.02)
 
 
 # Memory, interrupts and threads.
@@ -753,6 +763,43 @@ def test_both_cores_pass_the_same_checkpoints(targets):
         last.append(registers[0][NEXT_DUE])
     assert min(last) == 31.0
     assert max(last) > 33.0
+
+
+def chosen_by(name, rows, settings):
+    """Return the choice of a ridge of a model that has learnt rows by a core."""
+    model, in_numpy = LeastSquaresRegressor(**settings), name != "compiled"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(core_in_use(name))
+        for function in ("select_ridge", "accepts_ridge") if in_numpy else ():
+            stack.enter_context(mock.patch.object(core, function, None))
+        for x, y in rows:
+            model.predict_one(x)
+            model.learn_one(x, y)
+        return model.ridge_, model._state.penalty.numbers
+
+
+@compiled
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"scaling": "standard"}, {"forgetting_factor": 0.98}, {"half_life": 40.0}],
+    ids=str,
+)
+def test_both_languages_choose_the_same_ridges(settings):
+    """Nearly always: rounding decides between ridges that are as good."""
+    n_same = 0
+    for seed in range(20):
+        numbers = np.random.default_rng(seed)
+        n_rows, n_features = numbers.integers(2, 90), numbers.integers(1, 20)
+        X = numbers.normal(size=(n_rows, n_features)) * 10.0 ** numbers.uniform(-1, 1, n_features)
+        X[: n_rows // 3, 0] = 1.5
+        y = X.sum(axis=1) + 3.0 * numbers.normal(size=n_rows)
+        rows = [(dict(enumerate(x)), target) for x, target in zip(X.tolist(), y, strict=True)]
+        (ridge, choice), other = (
+            chosen_by(name, rows, settings) for name in ("compiled", "reference")
+        )
+        same = ridge == pytest.approx(other[0], rel=1e-6)
+        n_same += same and bool(np.allclose(choice, other[1], rtol=1e-6, equal_nan=True))
+    assert n_same >= 18
 
 
 @pytest.mark.parametrize(
@@ -864,7 +911,7 @@ def test_a_compiled_file_of_another_version_is_not_used():
 # Rows of streams.
 
 
-@contextmanager
+@contextlib.contextmanager
 def reference_of_streams():
     """Let stream models score and learn rows by the reference."""
     with (

@@ -84,8 +84,6 @@ def test_a_batch_is_learnt_whole_where_memory_is_short_of_a_choice(monkeypatch):
         )
         with pytest.raises(MemoryError):
             model.learn_many(rows.X, rows.y)
-        with pytest.raises(MemoryError):
-            model.predict_one(rows.dicts()[0])
     assert model.ridge_ == pytest.approx(ridge_of(rows))
     laws.assert_is_batch_solution(model, rows)
 
@@ -245,6 +243,93 @@ def test_no_cutting_changes_the_ridge_of_weighted_rows(seed, settings, weighed, 
     for each in (cut, asked):
         assert each.ridge_ == pytest.approx(one.ridge_, rel=1e-5)
         assert each._state.following.due == one._state.following.due
+
+
+SETTINGS = [
+    *({}, {}, {"scaling": None}, {"scaling": "standard"}, {"accumulator": "recursive"}),
+    *({"forgetting_factor": 0.97}, {"half_life": 30.0}, {"half_life": 30.0, "scaling": "standard"}),
+    {"accumulator": "recursive", "forgetting_factor": 0.98},
+]
+
+
+def drawn_rows(random, classes):
+    """Return rows of a few features, some of which begin to vary late, with targets and weights."""
+    n_rows, n_features = int(random.integers(2, 160)), int(random.integers(1, 24))
+    X = random.normal(size=(n_rows, n_features)) * 10.0 ** random.uniform(-1.0, 1.0, n_features)
+    X[:, ::2] = X[:, ::2] > 0.5 if random.random() < 0.3 else X[:, ::2]
+    if random.random() < 0.3:
+        for feature in range(n_features):
+            X[: int(random.integers(0, n_rows)), feature] = 1.5 * (feature % 2)
+    y = X @ random.normal(size=n_features) + 3.0 * random.normal(size=n_rows)
+    w = random.choice([1.0, 0.5, 0.01], n_rows) if random.random() < 0.3 else np.ones(n_rows)
+    labels = np.digitize(y, np.quantile(y, [0.3, 0.6])).tolist()
+    return X, labels if classes else y.tolist(), w
+
+
+@strategies.examples(40)
+@given(seed=st.integers(0, 2**32 - 1), settings=st.sampled_from(SETTINGS), classes=st.booleans())
+def test_rows_one_by_one_choose_what_a_batch_chooses(seed, settings, classes):
+    """However often predictions, and copies that go other ways, come between them."""
+    random, make = np.random.default_rng(seed), LeastSquaresRegressor
+    make = LeastSquaresClassifier if classes else make
+    X, y, w = drawn_rows(random, classes)
+    names = [f"f{column}" for column in range(X.shape[1])]
+    rows = [dict(zip(names, row, strict=True)) for row in X.tolist()]
+    one, batch = make(**settings), make(**settings)
+    asks, copies = random.random(2)
+    ways = [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model)), lambda model: model]
+    for x, target, weight in zip(rows, y, w.tolist(), strict=True):
+        if random.random() < asks:
+            one.predict_one(x)
+        if random.random() < 0.1 * copies:
+            other, one = one, ways[random.integers(3)](one)
+            lost = other if other is not one else copy.copy(one)
+            lost.learn_one({name: -3.0 * value for name, value in x.items()}, target)
+            lost.predict_one(x)
+            lost.learn_one(x, target)
+        one.learn_one(x, target, weight)
+    batch.learn_many(rows, y, w)
+    assert one.ridge_ == pytest.approx(batch.ridge_, rel=1e-6)
+    states = one._state, batch._state
+    assert states[0].following.due == states[1].following.due
+    (mine, theirs) = (state.penalty for state in states)
+    assert (mine.units is None) == (theirs.units is None)
+    if not {"half_life", "forgetting_factor"} & set(settings):
+        assert mine.doubles_at == theirs.doubles_at
+    np.testing.assert_array_equal(mine.constants, theirs.constants)
+    assert one.difference(batch) < 1e-6
+
+
+@pytest.mark.parametrize("noise", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("twins", [2, 5])
+def test_a_solution_that_lacks_digits_rejects_no_ridge(noise, twins):
+    """Whether rows are asked for or not, collinear features have the ridge of a batch."""
+    random = np.random.default_rng(twins)
+    X = np.repeat(random.normal(size=(150, 3)), twins, axis=1)
+    X += noise * random.normal(size=X.shape)
+    y = (X[:, 0] + random.normal(size=150)).tolist()
+    asked, batch = LeastSquaresRegressor(), LeastSquaresRegressor()
+    for number, (row, target) in enumerate(zip(X.tolist(), y, strict=True)):
+        asked.predict_one(dict(enumerate(row)))
+        asked.learn_one(dict(enumerate(row)), target)
+        if number in (9, 20, 40, 70, 149):
+            batch = laws.fitted(batch.empty(), X[: number + 1], np.array(y[: number + 1]))
+            assert asked.ridge_ == pytest.approx(batch.ridge_, rel=1e-6)
+
+
+@pytest.mark.parametrize("n_first", [3, 20, 70, 200])
+def test_a_class_that_comes_between_checkpoints_is_predicted_at_once(n_first):
+    random = np.random.default_rng(n_first)
+    X = random.normal(size=(n_first + 3, 4))
+    y = ["a"] * n_first + ["b"] * 3
+    model = LeastSquaresClassifier()
+    for n_rows, (row, label) in enumerate(zip(X.tolist(), y, strict=True), 1):
+        model.predict_one(dict(enumerate(row)))
+        model.learn_one(dict(enumerate(row)), label)
+        batch = laws.fitted(LeastSquaresClassifier(), X[:n_rows], np.array(y[:n_rows]))
+        found, expected = (each.scores_one(dict(enumerate(row))) for each in (model, batch))
+        assert found == pytest.approx(expected, abs=1e-7)
+    assert found["b"] > 0.0
 
 
 @pytest.mark.parametrize("setting", ["auto", KFold(3)])

@@ -166,7 +166,7 @@ def rows_of(state: State) -> Any:
         least_share=known.least_share,
         patience=patience_of(n_features),
         mode=mode,
-        learns=learns_rows(state),
+        learns=takes_rows(state),
         forgets=known.forgets,
         counts_dates=clock.counts_dates,
         warns=known.is_selected and np.count_nonzero(statistics.rounding.squares) > 0,
@@ -176,7 +176,7 @@ def rows_of(state: State) -> Any:
     return following.hold(rows)
 
 
-def learns_rows(state: State) -> bool:
+def takes_rows(state: State) -> bool:
     """Return whether the core learns rows of a state, as long as these are plain."""
     clock, subsets = state.clock, state.subsets
     decays_errors = subsets.whole.rounding.weight and clock.forgets

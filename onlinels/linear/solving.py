@@ -82,7 +82,7 @@ def solve(state: State, found: Callable[[State, float, Any], None] | None = None
         rows.told()
     intercept, is_far = statistics.intercept(weights), are_far(statistics, weights)
     solution = Solution(statistics.count, ridge, units, weights, intercept, is_far=is_far)
-    following.keep(solution)
+    following.keep(solution, done != UNSOLVED and is_solved_in_core(state))
     return solution
 
 
@@ -159,7 +159,7 @@ def spread_of(state: State) -> Spread:
     is_known = free > MIN_FREE * statistics.weight > 0.0
     noise = residual / free if is_known else np.full(len(residual), np.inf)
     spread = Spread(noise, covariance.times(factor), free)
-    state.following.keep(solution._replace(spread=spread))
+    state.following.keep(solution._replace(spread=spread), state.following.is_of_core)
     return spread
 
 

@@ -1,4 +1,5 @@
-/* Learn a stream by recursion.h and solve.h alone: the first row becomes the origin. */
+/* A stream by recursion.h and solve.h alone, whose first row becomes the origin; a ridge by selection.h alone. */
+#include "selection.h"
 #include "solve.h"
 #include <stdlib.h>
 
@@ -80,4 +81,26 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
     free(prints);
     free(squares);
     return i;
+}
+
+#ifdef __cplusplus
+extern "C"
+#endif
+/* Select a ridge for features as they are or divided by units, and test it. Return the kind of units, 2 more if the
+ * test rejects the ridge, or -1 if other code must select. */
+int
+choose(ptrdiff_t m, ptrdiff_t n, const real *gram, const real *cross, const double *squares, const double *units,
+       double total, double weight, double *ridge)
+{
+    const double *kinds[2] = {NULL, units};
+    products_t s;
+    spectrum_t t;
+    int which = -1;
+    real *scratch = (real *)calloc((size_t)scratch_for_selection(m, n), sizeof(real));
+    s.m = m, s.n = n, s.gram = gram, s.cross = cross, s.squares = squares;
+    s.total = total, s.weight = weight, s.n_free = 1, s.is_short = 0;
+    if (scratch && select_ridge(&s, kinds, 2, NULL, scratch, ridge, &which) && find_spectrum(&s, kinds[which], scratch, &t))
+        which += accepts(&t, *ridge) ? 0 : 2;
+    free(scratch);
+    return which;
 }

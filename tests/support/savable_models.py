@@ -293,6 +293,10 @@ MODELS = {
     **LINEAR,
     "folds": (of(LeastSquaresClassifier, ridge=KFold(3)), learn_rows),
     "priors": (of(LeastSquaresClassifier, priors={"a": 0.1}), learn_and_predict_rows),
+    "priors, orthogonal": (
+        of(LeastSquaresClassifier, accumulator="orthogonal", priors={"a": 0.1}),
+        learn_and_predict_rows,
+    ),
     "regressor": (of(LeastSquaresRegressor), learn_numbers),
     "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
     "stream": (of(StreamClassifier, seed=3), learn_mixed),
