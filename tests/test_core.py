@@ -58,7 +58,7 @@ from onlinels.core.constants import (
     SOLVE,
     UNSOLVED,
 )
-from onlinels.linear import prequential, single
+from onlinels.linear import prequential, ridge, single
 from onlinels.rows import batch
 from onlinels.stream import base as stream_base
 from onlinels.stream import classifier, features, regressor
@@ -770,8 +770,8 @@ def chosen_by(name, rows, settings):
     model, in_numpy = LeastSquaresRegressor(**settings), name != "compiled"
     with contextlib.ExitStack() as stack:
         stack.enter_context(core_in_use(name))
-        for function in ("select_ridge", "accepts_ridge") if in_numpy else ():
-            stack.enter_context(mock.patch.object(core, function, None))
+        for function in ("find_ridge", "tries_ridge") if in_numpy else ():
+            stack.enter_context(mock.patch.object(ridge, function, None))
         for x, y in rows:
             model.predict_one(x)
             model.learn_one(x, y)
