@@ -496,10 +496,12 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
     units = numbers.choice([0.0, 0.5, 2.0], n_features)
     if due < 2000.0:
         units = sums.deviations * numbers.uniform(0.8, 1.2, n_features)
-    is_scaled, doubles_at, is_known = float(seed % 2), 60.0 + seed % 40, float(seed % 3 > 0)
+    is_scaled, doubles_at, is_known = float(seed % 2 and is_centred), 60.0 + seed % 40, float(seed % 3 > 0)
     numbers_ = [2.0, 2.0, is_scaled, is_scaled, doubles_at, np.nan, 0.0, is_known, seed % 5]
     choice = np.concatenate((numbers_, units, units, constants))
     squares = numbers.choice([0.0, 1e-12, 50.0], sum(sums.shape), p=[0.6, 0.2, 0.2])
+    if targets == "labels":
+        squares[n_features:] = 0.0  # Discriminants are those of weights that solve the sums.
     sums = replace(sums, rounding=sums.rounding._replace(squares=squares))
     kind, unseen = seed % 6 if targets == "labels" else 0, ()
     priors = None
@@ -576,7 +578,7 @@ def calls_of(seed, targets, n_features, decay=1.0):
             yield "learn_checked", (sample, w * draws.choice([1.0, 0.9]), decay or 0.9)
         elif kind == "solve":
             yield "solve", (np.zeros((n_features, n_targets), order="F"),)
-            if draws.random() > 0.8:
+            if draws.random() > 0.8 and not is_label:
                 yield "hold", (np.full((n_features, n_targets), 0.5, order="F"),)
             if draws.random() > 0.3:
                 yield "told", ()
