@@ -281,13 +281,17 @@ def scale_gram(s, v):
     return system
 
 
+def norm_of_inverse(system):
+    return 1.0 / max(np.linalg.eigvalsh(system)[0], 1e-300)
+
+
 def factor_system(s, c, share, v):
     v.factored_at = -1.0
     set_penalties(s, c, share, v)
     v.system = scale_gram(s, v)
     least = MIN_EIGENVALUE_SOLVED if v.in_force > 0.0 else MIN_EIGENVALUE_UNPENALISED * s.m
-    v.smallest = np.linalg.eigvalsh(v.system)[0]
-    if v.smallest < least:
+    v.norm = norm_of_inverse(v.system)
+    if v.norm * least >= 1.0:
         return False
     v.factored_at = s.tally[0]
     return True
@@ -301,7 +305,7 @@ def solve_targets(s, v):
 
 
 def may_begin(v):
-    return v.is_whole and v.smallest > MIN_EIGENVALUE_UNREFINED
+    return v.is_whole and v.norm * MIN_EIGENVALUE_UNREFINED <= 1.0
 
 
 def begin_recursion(s, v, share, r):

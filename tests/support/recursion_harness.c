@@ -58,6 +58,7 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
             break;
         add_row(&s, &row);
     }
+    row.own = 1.0;
     place_solver(m, n, memory, &v);
     centre(&s, &row);
     if (!factor_system(&s, &penalty, 1.0, &v))
