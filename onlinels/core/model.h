@@ -70,7 +70,9 @@ typedef struct {
     real *fixed;           /* of all labels: the probability where a class has no weight; */
     real *hidden;          /* (n + 1): rounding errors; see `weights_of_classes`. All NULL without priors */
     real *rule;            /* the map to discriminant scores, and scratch memory; or NULL */
-    double ruled_at;       /* the number of rows of this map */
+    const real *asked;     /* the weights by which the last row was answered */
+    const real *ruled;     /* the weights of this map, */
+    double ruled_at;       /* and the number of rows */
     double most, least_share, patience;
     int kind;              /* of priors */
     Py_ssize_t column;     /* of the label of the row */

@@ -408,7 +408,7 @@ class SingleRows:
         )
         self.ridge = SimpleNamespace(ridge=ridge, scaling=scaling, units=units)
         self.v = SimpleNamespace(solved_at=-1.0, factored_at=-1.0, n_narrow=0)
-        self.n_told, self.rule_, self.ruled_at = 0, None, -1.0
+        self.n_told = 0
 
     def load(self, x, targets):
         self.row.values = self.inlier.values = np.append(x, targets)
@@ -485,18 +485,14 @@ class SingleRows:
             return None
         self.row.values = np.append(known, np.zeros(len(self.s.target_squares)))
         predict(self.s, weights, self.row)
+        self.asked = weights
         self.registers[PREDICTED_AT] = self.s.tally[0]
         return self.row.scores.tolist()
 
-    def find_rule(self):
+    def find_rule(self, known):
         """Return the map to discriminant scores; None if Python code must find it."""
         s, p, n = self.s, self.priors, len(self.s.target_squares)
-        if p is None or s.cross is None or p.kind == OTHER_PRIORS:
-            return None
-        if self.rule_ is not None and self.ruled_at == s.tally[0]:
-            return self.rule_
-        known = self.weights_now(False)
-        if known is None:
+        if p is None or s.cross is None or p.kind == OTHER_PRIORS or known is None:
             return None
         shares = mean_of(s)[s.m :]
         weights = s.target_squares + s.tally[1] * shares**2
@@ -508,12 +504,10 @@ class SingleRows:
             return None  # Rounding prevails.
         kinds = {LEARNT_PRIORS: "learnt", EQUAL_PRIORS: "equal"}
         given = kinds.get(p.kind, dict(enumerate(p.given.tolist())))
-        self.rule_ = discriminant(explained, weights, shares, given, range(n))
-        self.ruled_at = s.tally[0]
-        return self.rule_
+        return discriminant(explained, weights, shares, given, range(n))
 
     def rule(self, matrix, constant):
-        found = self.find_rule()
+        found = self.find_rule(self.weights_now(False))
         if found is not None:
             matrix[:], constant[:] = found
         return found is not None
@@ -522,7 +516,7 @@ class SingleRows:
         scores = self.answer(x)
         if scores is None or self.priors is None:
             return NotImplemented if scores is None else scores
-        rule = self.find_rule()
+        rule = self.find_rule(self.asked)
         return NotImplemented if rule is None else rule.scores(np.array(scores)).tolist()
 
     scores_of = scores
