@@ -42,12 +42,18 @@ from onlinels.core import rows as rows_in_numpy
 from onlinels.core.apply import apply
 from onlinels.core.constants import (
     AS_THEY_ARE,
+    BASE_RIDGE,
+    BEGAN,
     CHOSEN_ELSEWHERE,
     DEVIATIONS,
+    DOUBLES_AT,
     FOLLOW,
     GIVEN,
     GIVEN_PRIORS,
     HAND_BACK,
+    IS_BASE_SCALED,
+    IS_KNOWN,
+    IS_SCALED,
     N_CHOICE,
     N_EXPERTS,
     N_LINEAR,
@@ -55,8 +61,10 @@ from onlinels.core.constants import (
     OTHER_PRIORS,
     PLAIN,
     RAW,
+    RIDGE,
     SOLVE,
     UNSOLVED,
+    UNTIL_TIME,
 )
 from onlinels.linear import prequential, ridge, single
 from onlinels.rows import batch
@@ -496,9 +504,10 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
     units = numbers.choice([0.0, 0.5, 2.0], n_features)
     if due < 2000.0:
         units = sums.deviations * numbers.uniform(0.8, 1.2, n_features)
-    is_scaled, doubles_at, is_known = float(seed % 2 and is_centred), 60.0 + seed % 40, float(seed % 3 > 0)
-    numbers_ = [2.0, 2.0, is_scaled, is_scaled, doubles_at, np.nan, 0.0, is_known, seed % 5]
-    choice = np.concatenate((numbers_, units, units, constants))
+    chosen = np.zeros(N_CHOICE)
+    chosen[[RIDGE, BASE_RIDGE, DOUBLES_AT, UNTIL_TIME]] = 2.0, 2.0, 60.0 + seed % 40, np.nan
+    chosen[[IS_SCALED, IS_BASE_SCALED, IS_KNOWN, BEGAN]] = *[float(seed % 2 and is_centred)] * 2, seed % 3 > 0, seed % 5
+    choice = np.concatenate((chosen, units, units, constants))
     squares = numbers.choice([0.0, 1e-12, 50.0], sum(sums.shape), p=[0.6, 0.2, 0.2])
     if targets == "labels":
         squares[n_features:] = 0.0  # Discriminants are those of weights that solve the sums.
