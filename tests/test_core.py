@@ -19,7 +19,6 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
-from weakref import WeakValueDictionary
 
 import numpy as np
 import pandas as pd
@@ -130,6 +129,11 @@ CORES = {
 }
 
 
+def reader_of(columns):
+    """Return a reader of the core in use."""
+    return batch.reader_of(columns.places, len(columns))
+
+
 @contextlib.contextmanager
 def core_in_use(name):
     """Let models read and learn rows by a core, or by the oracle, which a mirror of it is."""
@@ -138,7 +142,8 @@ def core_in_use(name):
         mock.patch.object(single, "SingleRows", rows),
         mock.patch.object(prequential, "IN_USE", "compiled"),
         mock.patch.object(batch, "Reader", reader),
-        mock.patch.object(batch, "FIRST_COLUMNS", WeakValueDictionary()),
+        # Models with one name for each column share what reads them, here of another core.
+        mock.patch.object(batch.Columns, "reader", property(reader_of)),
     ):
         yield
 
