@@ -195,12 +195,15 @@ class Packer:
         # Some of them may have been made for this call.
         self._kept.append(parts)
         for part in values:
-            # Measured: most parts are None or a number, and a call costs as much as all this.
+            # Measured: most parts are None, a number or an array, and a call costs as much as this.
             if part is None:
                 self._form.append("-")
             elif type(part) in SHARED_TYPES:
                 self._form.append(".")
                 self._others.append(part)
+            elif type(part) is np.ndarray and id(part) not in self._places:
+                self._put_array(part)
+                self._places[id(part)] = len(self._places)
             else:
                 self._put(part)
 
