@@ -497,7 +497,7 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
     if due < 2000.0:
         units = sums.deviations * numbers.uniform(0.8, 1.2, n_features)
     is_scaled, doubles_at, is_known = float(seed % 2), 60.0 + seed % 40, float(seed % 3 > 0)
-    numbers_ = [2.0, 2.0, is_scaled, is_scaled, doubles_at, np.nan, is_known, seed % 5]
+    numbers_ = [2.0, 2.0, is_scaled, is_scaled, doubles_at, np.nan, 0.0, is_known, seed % 5]
     choice = np.concatenate((numbers_, units, units, constants))
     squares = numbers.choice([0.0, 1e-12, 50.0], sum(sums.shape), p=[0.6, 0.2, 0.2])
     sums = replace(sums, rounding=sums.rounding._replace(squares=squares))

@@ -87,6 +87,7 @@ static const real *weights_now(SingleRows *self, int is_told)
         if (!is_factored(self) || (!is_told && is_to_tell(self)))
             return NULL;
         solve_targets(&self->sums, &self->solver);
+        self->ruled_at = -1.0;
         if (!is_to_tell(self))
             begin(self);
         if (self->mode == FOLLOW && is_followed(self)) {
@@ -104,21 +105,21 @@ static int answer(SingleRows *self, PyObject *x)
     if ((x && read_dict(self->features, x, self->row.values) < 0) || !(weights = weights_now(self, 0)))
         return 0;
     predict(&self->sums, weights, &self->row);
+    self->asked = weights;
     self->registers[PREDICTED_AT] = self->sums.tally[0];
     return 1;
 }
 
-/* Find the map to discriminant scores for the rows learnt so far. Return 0 if Python code must. */
-static int find_rule(SingleRows *self)
+/* Find the map to discriminant scores for weights that answer now. Return 0 if Python code must. */
+static int find_rule(SingleRows *self, const real *known)
 {
     const sums_t *s = &self->sums;
     const ptrdiff_t m = s->m, n = s->n;
     const double count = s->tally[0];
     real *matrix = self->rule, *constant = matrix + n * n, *weights = constant + n, *centre = weights + n;
-    if (self->ruled_at == count)
+    if (self->ruled_at == count && self->ruled == known)
         return 1;
-    const real *known = s->cross && matrix ? weights_now(self, 0) : NULL;
-    if (!known)
+    if (!s->cross || !matrix || !known)
         return 0;
     weights_of_classes(s, self->hidden, weights);
     for (ptrdiff_t j = 0; j < n; j++) {
@@ -132,6 +133,7 @@ static int find_rule(SingleRows *self)
     if (!discriminant(n, weights, centre, priors, shrinks, matrix, constant, centre + n))
         return 0;
     self->ruled_at = count;
+    self->ruled = known;
     return 1;
 }
 
@@ -139,7 +141,7 @@ static int find_rule(SingleRows *self)
 static int score_row(SingleRows *self, PyObject *x)
 {
     const ptrdiff_t n = self->sums.n;
-    if (!answer(self, x) || (self->kind != NO_PRIORS && !find_rule(self)))
+    if (!answer(self, x) || (self->kind != NO_PRIORS && !find_rule(self, self->asked)))
         return 0;
     if (self->kind != NO_PRIORS)
         discriminate(n, self->rule, self->rule + n * n, self->row.scores, self->row.errors);
@@ -177,6 +179,7 @@ static PyObject *SingleRows_hold(SingleRows *self, PyObject *array)
     if (weights && has_solver(self)) {
         memcpy(self->solver.weights, weights, (size_t)size * sizeof(real));
         self->solver.solved_at = self->sums.tally[0];
+        self->ruled_at = -1.0;
     }
     if (!weights)
         return NULL;
@@ -314,7 +317,7 @@ static PyObject *SingleRows_rule(SingleRows *self, PyObject *arrays)
     real *constant = matrix ? memory_of(arrays, 1, n, REALS, TO_WRITE) : NULL;
     if (!constant)
         return NULL;
-    const int is_known = self->kind != NO_PRIORS && find_rule(self);
+    const int is_known = self->kind != NO_PRIORS && find_rule(self, weights_now(self, 0));
     if (is_known) {
         memcpy(matrix, self->rule, (size_t)(n * n) * sizeof(real));
         memcpy(constant, self->rule + n * n, (size_t)n * sizeof(real));

@@ -123,8 +123,8 @@ static int tests_ridge(const SingleRows *self)
     return c && self->keeps && is_base(self, c[RIDGE], c[IS_SCALED] != 0.0, c + N_CHOICE);
 }
 
-/* Note the features that begin to vary in the prepared row, which is learnt next. Each has a unit of its own until the
- * next choice, if others have: its deviation after the row. */
+/* Note the features that begin to vary in the prepared row, which is learnt next. Each has a unit of its own until
+ * the next choice, if others have: its deviation after the row. */
 static void note_changes(SingleRows *self)
 {
     const sums_t *s = &self->sums;
@@ -160,95 +160,129 @@ static void note_changes(SingleRows *self)
 
 /* ---- The choice --------------------------------------------------------------------------------- */
 
-/* Choose the ridge and the units that it acts on, from the rows learnt so far. Return 0, with nothing changed, if other
- * code must. */
-static int choose(SingleRows *self)
+/* The sums that a ridge is chosen from. */
+typedef struct {
+    products_t products;
+    real *scratch, *squares, *deviations;
+    ptrdiff_t n_varying; /* features that had several values; */
+    ptrdiff_t n_told;    /* features that vary by more than rounding */
+    int are_alike;       /* whether raw and standardised features are about the same */
+} basis_t;
+
+/* Take the sums of the rows learnt so far, in memory to choose in. Return 0 if other code must choose. */
+static int take_basis(SingleRows *self, basis_t *of)
 {
     const sums_t *s = &self->sums;
-    const ptrdiff_t m = s->m, scratch_size = scratch_for_selection(m, s->n);
-    real *c = self->choice;
-    if (!c || self->kinds == CHOSEN_ELSEWHERE || m > MAX_FEATURES_SELECTED || s->n_panels != 1 || !(c[IS_KNOWN] != 0.0)
-        || !(s->tally[0] < MAX_COUNTED) || (self->hands && self->hands[NOW] != self->hands[NOW]))
+    const ptrdiff_t m = s->m, size = scratch_for_selection(m, s->n);
+    const real *c = self->choice;
+    const products_t products = {m, s->n, s->panels->corner, s->cross, NULL, 0.0, s->tally[1], s->is_centred, 0};
+    double least = HUGE_VAL, most = 0.0;
+    if (!c || self->kinds == CHOSEN_ELSEWHERE || m > MAX_FEATURES_SELECTED || s->n_panels != 1
+        || !(c[IS_KNOWN] != 0.0) || !(s->tally[0] < MAX_COUNTED)
+        || (self->hands && self->hands[NOW] != self->hands[NOW]))
         return 0;
-    if (!self->of_choice && !(self->of_choice = PyMem_Calloc((size_t)(scratch_size + 2 * m), sizeof(real))))
+    if (!self->of_choice && !(self->of_choice = PyMem_Calloc((size_t)(size + 2 * m), sizeof(real))))
         return 0; /* Other code may find the memory. */
-    real *scratch = self->of_choice, *squares = scratch + scratch_size, *deviations = squares + m;
-    real *units = c + N_CHOICE, *base_units = units + m;
-    const ptrdiff_t n_varying = count_varying(self);
-    const double count = s->tally[0], weight = s->tally[1], mean_weight = weight > 0.0 ? s->tally[2] / weight : 1.0;
-    const double began = n_varying ? c[BEGAN] : count > 1.0 ? count - 1.0 : 0.0, rows = count - began;
-    const double equal = equal_rows(s, rows);
-    const int doubles = is_doubling(self, equal), is_new = doubles || c[BASE_RIDGE] != c[BASE_RIDGE] || !self->keeps;
-    double ridge = c[BASE_RIDGE], least = HUGE_VAL, most = 0.0;
-    products_t products = {m, s->n, s->panels->corner, s->cross, squares, 0.0, weight, s->is_centred, 0};
-    ptrdiff_t n_told = 0;
+    of->products = products;
+    of->scratch = self->of_choice;
+    of->products.squares = of->squares = of->scratch + size;
+    of->deviations = of->squares + m;
+    of->n_varying = count_varying(self);
+    of->n_told = 0;
     for (ptrdiff_t i = 0; i < m; i++) {
-        squares[i] = told(s, i);
-        deviations[i] = weight > 0.0 ? deviation_at(s, squares[i]) : 0.0;
-        n_told += squares[i] > 0.0;
-        least = deviations[i] > 0.0 && deviations[i] < least ? deviations[i] : least;
-        most = deviations[i] > most ? deviations[i] : most;
+        const double square = of->squares[i] = told(s, i);
+        const double deviation = of->deviations[i] = s->tally[1] > 0.0 ? deviation_at(s, square) : 0.0;
+        of->n_told += square > 0.0;
+        least = deviation > 0.0 && deviation < least ? deviation : least;
+        most = deviation > most ? deviation : most;
     }
+    of->are_alike = most <= MAX_UNITS_RATIO * least;
     for (ptrdiff_t j = 0; j < s->n; j++)
-        products.total += told(s, m + j);
-    /* The ridge and the units of the last doubling; an explicit "standard" follows every row. */
-    const real *own = self->kinds == STANDARD ? deviations : c[IS_BASE_SCALED] != 0.0 ? base_units : NULL;
-    const int may_keep = !is_new && are_units_alike(self);
-    spectrum_t spectrum;
-    int which = 0, is_kept = 0, is_known = 0, n_kinds = 1;
+        of->products.total += told(s, m + j);
+    if (self->forgets) { /* Rows count as equally weighted, unless a full memory is short. */
+        const double mean_weight = s->tally[1] > 0.0 ? s->tally[2] / s->tally[1] : 1.0;
+        const int is_full = mean_weight <= MAX_MEAN_WEIGHT && s->tally[0] > (double)of->n_told;
+        of->products.is_short = is_full && s->tally[1] < (double)of->n_told;
+        of->products.weight /= of->products.is_short ? 1.0 : mean_weight;
+    }
+    return 1;
+}
+
+/* Find the ridge, NAN if nothing can be told, and the units that it acts on. Those of the last doubling are kept,
+ * if the ridge is accepted and it is no new doubling. Return 0 if other code must choose. */
+static int find_choice(const SingleRows *self, const basis_t *of, int is_new, double *ridge, const real **units)
+{
+    const real *c = self->choice, *base = c[IS_BASE_SCALED] != 0.0 ? c + N_CHOICE + self->sums.m : NULL;
+    const real *own = self->kinds == STANDARD ? of->deviations : base; /* An explicit "standard" follows every row. */
     const real *kinds[2] = {own, NULL};
-    if (may_keep) {
-        if (!(is_known = find_spectrum(&products, own, scratch, &spectrum)))
-            return 0;
-        is_kept = accepts(&spectrum, ridge);
+    const int may_keep = !is_new && are_units_alike(self), is_either = self->kinds == RAW_OR_STANDARD;
+    spectrum_t spectrum;
+    int which = 0, n_kinds = 1;
+    *ridge = c[BASE_RIDGE];
+    *units = base;
+    if (may_keep && !find_spectrum(&of->products, own, of->scratch, &spectrum))
+        return 0;
+    if (may_keep && accepts(&spectrum, *ridge))
+        return 1;
+    *ridge = NAN;
+    *units = NULL;
+    if (!of->n_told || !(of->products.total > 0.0) || self->sums.tally[1] < MIN_SELECTION_ROWS)
+        return 1;
+    if (!is_new && of->n_varying >= MIN_FEATURES_TO_KEEP_UNITS)
+        kinds[0] = may_keep || !own ? own : of->deviations;
+    else {
+        kinds[0] = self->kinds == RAW || (is_either && of->are_alike) ? NULL : of->deviations;
+        kinds[1] = kinds[0] ? NULL : of->deviations;
+        n_kinds = is_either ? 2 : 1;
     }
-    if (!is_kept && n_told && products.total > 0.0 && weight >= MIN_SELECTION_ROWS) {
-        if (!is_new && n_varying >= MIN_FEATURES_TO_KEEP_UNITS)
-            kinds[0] = may_keep || !own ? own : deviations;
-        else {
-            const int is_either = self->kinds == RAW_OR_STANDARD, are_alike = most <= MAX_UNITS_RATIO * least;
-            kinds[0] = self->kinds == RAW || (is_either && are_alike) ? NULL : deviations;
-            kinds[1] = kinds[0] ? NULL : deviations;
-            n_kinds = is_either ? 2 : 1;
-        }
-        if (self->forgets) {
-            const int is_full = mean_weight <= MAX_MEAN_WEIGHT && count > (double)n_told;
-            products.is_short = is_full && weight < (double)n_told;
-            products.weight = products.is_short ? weight : weight / mean_weight;
-        }
-        is_known = is_known && kinds[0] == own;
-        if (!select_ridge(&products, kinds, n_kinds, is_known ? &spectrum : NULL, scratch, &ridge, &which))
-            return 0;
-    } else if (!is_kept) {
-        ridge = NAN;
-        kinds[0] = NULL;
-    }
-    /* Nothing fails from here on. Kept units are those of the last doubling. */
+    const spectrum_t *known = may_keep && kinds[0] == own ? &spectrum : NULL;
+    if (!select_ridge(&of->products, kinds, n_kinds, known, of->scratch, ridge, &which))
+        return 0;
+    *units = kinds[which];
+    return 1;
+}
+
+/* Choose the ridge and the units that it acts on, from the rows learnt so far. Return 0, with nothing changed, if
+ * other code must. */
+static int choose(SingleRows *self)
+{
+    const ptrdiff_t m = self->sums.m;
     const size_t size = (size_t)m * sizeof(real);
-    const real *found = is_kept && c[IS_BASE_SCALED] != 0.0 ? base_units : is_kept ? NULL : kinds[which];
+    real *c = self->choice, *units = c + N_CHOICE, *registers = self->registers;
+    const real *found;
+    double ridge;
+    basis_t of;
+    if (!take_basis(self, &of))
+        return 0;
+    const double count = self->sums.tally[0], nothing_varied = count > 1.0 ? count - 1.0 : 0.0;
+    const double began = of.n_varying ? c[BEGAN] : nothing_varied, equal = equal_rows(&self->sums, count - began);
+    const int doubles = is_doubling(self, equal), is_new = doubles || c[BASE_RIDGE] != c[BASE_RIDGE] || !self->keeps;
+    if (!find_choice(self, &of, is_new, &ridge, &found))
+        return 0;
+    /* Nothing fails from here on. */
     const int is_same = ridge == c[RIDGE] && (found != NULL) == (c[IS_SCALED] != 0.0)
                         && (!found || !memcmp(found, units, size));
-    if (!is_same || self->registers[SHARE] != 1.0 || self->registers[VALID_UNTIL] < 0.0)
-        self->registers[VALID_UNTIL] = 0.0; /* With more rows, an inverse may have its digits. */
+    if (!is_same || registers[SHARE] != 1.0 || registers[VALID_UNTIL] < 0.0)
+        registers[VALID_UNTIL] = 0.0; /* With more rows, an inverse may have its digits. */
+    registers[SHARE] = 1.0;
+    c[BEGAN] = began;
     c[RIDGE] = ridge;
     c[IS_SCALED] = found != NULL;
     if (found)
         memcpy(units, found, size);
     else
         memset(units, 0, size);
-    c[BEGAN] = began;
-    self->ridge.ridge = ridge == ridge ? ridge : -1.0; /* the paper's */
-    if (self->kinds != STANDARD)
-        self->ridge.scaling = found ? GIVEN : AS_THEY_ARE;
-    self->solver.factored_at = self->solver.solved_at = self->ruled_at = -1.0;
     if (doubles) {
         c[BASE_RIDGE] = ridge;
         c[IS_BASE_SCALED] = c[IS_SCALED];
         c[DOUBLES_AT] = next_doubling(equal);
-        memcpy(base_units, units, size);
+        memcpy(units + m, units, size);
     }
-    self->registers[SHARE] = 1.0;
-    set_due(self, rows, n_varying);
+    self->ridge.ridge = ridge == ridge ? ridge : -1.0; /* the paper's */
+    if (self->kinds != STANDARD)
+        self->ridge.scaling = found ? GIVEN : AS_THEY_ARE;
+    self->solver.factored_at = self->solver.solved_at = self->ruled_at = -1.0;
+    set_due(self, count - began, of.n_varying);
     if (self->hands)
         set_until(self);
     return 1;
@@ -265,8 +299,8 @@ static int is_chosen(SingleRows *self)
     return could;
 }
 
-/* Pass a checkpoint, if one is due, and the ridge is accepted by the weights that follow rows, which takes less time than
- * by the sums; otherwise, a choice is due. */
+/* Pass a checkpoint, if one is due, and the ridge is accepted by the weights that follow rows, which takes less
+ * time than by the sums; otherwise, a choice is due. */
 static void pass_checkpoint(SingleRows *self)
 {
     double *registers = self->registers;

@@ -70,7 +70,9 @@ typedef struct {
     real *fixed;           /* of all labels: the probability where a class has no weight; */
     real *hidden;          /* (n + 1): rounding errors; see `weights_of_classes`. All NULL without priors */
     real *rule;            /* the map to discriminant scores, and scratch memory; or NULL */
-    double ruled_at;       /* the number of rows of this map */
+    const real *asked;     /* the weights by which the last row was answered */
+    const real *ruled;     /* the weights of this map, */
+    double ruled_at;       /* and the number of rows */
     double most, least_share, patience;
     int kind;              /* of priors */
     Py_ssize_t column;     /* of the label of the row */
@@ -137,8 +139,8 @@ static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssiz
     s->cross = n_arrays ? memory_of(panels, 0, m * n, REALS, TO_WRITE) : NULL;
     for (Py_ssize_t i = 1; s->cross && i < n_arrays; i += 2) {
         const Py_ssize_t width = PyObject_Size(PyTuple_GetItem(panels, i + 1));
-        real *above = memory_of(panels, i, start * width, REALS, TO_WRITE);
-        real *corner = above ? memory_of(panels, i + 1, width * width, REALS, TO_WRITE) : NULL;
+        real *above = start ? memory_of(panels, i, start * width, REALS, TO_WRITE) : NULL;
+        real *corner = above || !start ? memory_of(panels, i + 1, width * width, REALS, TO_WRITE) : NULL;
         if (!corner || start + width > m)
             break;
         s->panels[s->n_panels++] = (panel_t){start, width, above, corner};

@@ -28,7 +28,7 @@
 #define MAX_ROUNDING 16.0
 #define MIN_PAPER_RIDGE (10.0 * EPS)
 #define MAX_SHARE_LEFT_OUT 1e-24
-#define GOLDEN_RATIO 0.6180339887498949
+#define GOLDEN_SECTION 0.6180339887498949
 
 /* ---- Triangular matrices ------------------------------------------------------------------------ */
 
@@ -318,7 +318,7 @@ static double norm_of_inverse(ptrdiff_t m, const real *u, real *x)
 {
     double norm = 0;
     for (ptrdiff_t i = 0; i < m; i++) {
-        const double turn = (double)(i + 1) * GOLDEN_RATIO;
+        const double turn = (double)(i + 1) * GOLDEN_SECTION;
         x[i] = (real)(turn - floor(turn) - 0.5);
     }
     for (int step = 0; step < 2; step++) {

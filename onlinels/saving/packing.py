@@ -388,17 +388,17 @@ def _maker_of(name: str, attributes: list[str]) -> Callable[[Any], Any]:
         if [*made._fields] == attributes:
             return partial(tuple.__new__, made)
         return lambda parts: made(**dict(zip(attributes, parts, strict=True)))
-    put = object.__setattr__
+    new, put = object.__new__, object.__setattr__
 
     def make(parts: tuple[Any, ...]) -> Any:
-        value = made.__new__(made)
+        value = new(made)
         # One by one: so objects share the table of their names.
         for attribute, part in zip(attributes, parts, strict=True):
             put(value, attribute, part)
         return value
 
     def restored(parts: tuple[Any, ...]) -> Any:
-        value = made.__new__(made)
+        value = new(made)
         value.__setstate__(dict(zip(attributes, parts, strict=True)))
         return value
 

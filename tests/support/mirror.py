@@ -281,13 +281,17 @@ def scale_gram(s, v):
     return system
 
 
+def norm_of_inverse(system):
+    return 1.0 / max(np.linalg.eigvalsh(system)[0], 1e-300)
+
+
 def factor_system(s, c, share, v):
     v.factored_at = -1.0
     set_penalties(s, c, share, v)
     v.system = scale_gram(s, v)
     least = MIN_EIGENVALUE_SOLVED if v.in_force > 0.0 else MIN_EIGENVALUE_UNPENALISED * s.m
-    v.smallest = np.linalg.eigvalsh(v.system)[0]
-    if v.smallest < least:
+    v.norm = norm_of_inverse(v.system)
+    if v.norm * least >= 1.0:
         return False
     v.factored_at = s.tally[0]
     return True
@@ -301,7 +305,7 @@ def solve_targets(s, v):
 
 
 def may_begin(v):
-    return v.is_whole and v.smallest > MIN_EIGENVALUE_UNREFINED
+    return v.is_whole and v.norm * MIN_EIGENVALUE_UNREFINED <= 1.0
 
 
 def begin_recursion(s, v, share, r):
@@ -404,7 +408,7 @@ class SingleRows:
         )
         self.ridge = SimpleNamespace(ridge=ridge, scaling=scaling, units=units)
         self.v = SimpleNamespace(solved_at=-1.0, factored_at=-1.0, n_narrow=0)
-        self.n_told, self.rule_, self.ruled_at = 0, None, -1.0
+        self.n_told = 0
 
     def load(self, x, targets):
         self.row.values = self.inlier.values = np.append(x, targets)
@@ -481,18 +485,14 @@ class SingleRows:
             return None
         self.row.values = np.append(known, np.zeros(len(self.s.target_squares)))
         predict(self.s, weights, self.row)
+        self.asked = weights
         self.registers[PREDICTED_AT] = self.s.tally[0]
         return self.row.scores.tolist()
 
-    def find_rule(self):
+    def find_rule(self, known):
         """Return the map to discriminant scores; None if Python code must find it."""
         s, p, n = self.s, self.priors, len(self.s.target_squares)
-        if p is None or s.cross is None or p.kind == OTHER_PRIORS:
-            return None
-        if self.rule_ is not None and self.ruled_at == s.tally[0]:
-            return self.rule_
-        known = self.weights_now(False)
-        if known is None:
+        if p is None or s.cross is None or p.kind == OTHER_PRIORS or known is None:
             return None
         shares = mean_of(s)[s.m :]
         weights = s.target_squares + s.tally[1] * shares**2
@@ -504,12 +504,10 @@ class SingleRows:
             return None  # Rounding prevails.
         kinds = {LEARNT_PRIORS: "learnt", EQUAL_PRIORS: "equal"}
         given = kinds.get(p.kind, dict(enumerate(p.given.tolist())))
-        self.rule_ = discriminant(explained, weights, shares, given, range(n))
-        self.ruled_at = s.tally[0]
-        return self.rule_
+        return discriminant(explained, weights, shares, given, range(n))
 
     def rule(self, matrix, constant):
-        found = self.find_rule()
+        found = self.find_rule(self.weights_now(False))
         if found is not None:
             matrix[:], constant[:] = found
         return found is not None
@@ -518,7 +516,7 @@ class SingleRows:
         scores = self.answer(x)
         if scores is None or self.priors is None:
             return NotImplemented if scores is None else scores
-        rule = self.find_rule()
+        rule = self.find_rule(self.asked)
         return NotImplemented if rule is None else rule.scores(np.array(scores)).tolist()
 
     scores_of = scores

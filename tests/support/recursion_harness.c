@@ -45,7 +45,7 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
     r.weights = weights, r.criterion = criterion, r.penalties = of + 14 * block;
     row.values = of + 9 * block, row.about = of + 10 * block, row.image = of + 11 * block;
     row.scores = of + 12 * block, row.errors = of + 13 * block;
-    row.imaged = of + 15 * block, row.imaged_at = -1.0;
+    row.imaged = of + 15 * block, row.imaged_at = -1.0, row.own = 1.0;
     for (ptrdiff_t j = 0; j < m; j++)
         r.inverse[j * m + j] = 1 / ridge, r.penalties[j] = ridge;
     for (; i < k; i++) {
@@ -58,6 +58,7 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
             break;
         add_row(&s, &row);
     }
+    row.own = 1.0;
     place_solver(m, n, memory, &v);
     centre(&s, &row);
     if (!factor_system(&s, &penalty, 1.0, &v))
