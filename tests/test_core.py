@@ -126,6 +126,7 @@ CORES = {
 def core_in_use(name):
     """Let models read and learn rows by a core, or by the oracle, which a mirror of it is."""
     reader, rows = CORES[name]
+    batch._shared_columns.cache_clear()  # They hold a reader.
     with (
         mock.patch.object(single, "SingleRows", rows),
         mock.patch.object(prequential, "IN_USE", "compiled"),
@@ -496,7 +497,11 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
     units = numbers.choice([0.0, 0.5, 2.0], n_features)
     if due < 2000.0:
         units = sums.deviations * numbers.uniform(0.8, 1.2, n_features)
-    is_scaled, doubles_at, is_known = float(seed % 2 and is_centred), 60.0 + seed % 40, float(seed % 3 > 0)
+    is_scaled, doubles_at, is_known = (
+        float(seed % 2 and is_centred),
+        60.0 + seed % 40,
+        float(seed % 3 > 0),
+    )
     numbers_ = [2.0, 2.0, is_scaled, is_scaled, doubles_at, np.nan, 0.0, is_known, seed % 5]
     choice = np.concatenate((numbers_, units, units, constants))
     squares = numbers.choice([0.0, 1e-12, 50.0], sum(sums.shape), p=[0.6, 0.2, 0.2])
