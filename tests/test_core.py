@@ -19,7 +19,6 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
-from weakref import WeakValueDictionary
 
 import numpy as np
 import pandas as pd
@@ -42,12 +41,18 @@ from onlinels.core import rows as rows_in_numpy
 from onlinels.core.apply import apply
 from onlinels.core.constants import (
     AS_THEY_ARE,
+    BASE_RIDGE,
+    BEGAN,
     CHOSEN_ELSEWHERE,
     DEVIATIONS,
+    DOUBLES_AT,
     FOLLOW,
     GIVEN,
     GIVEN_PRIORS,
     HAND_BACK,
+    IS_BASE_SCALED,
+    IS_KNOWN,
+    IS_SCALED,
     N_CHOICE,
     N_EXPERTS,
     N_LINEAR,
@@ -55,10 +60,12 @@ from onlinels.core.constants import (
     OTHER_PRIORS,
     PLAIN,
     RAW,
+    RIDGE,
     SOLVE,
     UNSOLVED,
+    UNTIL_TIME,
 )
-from onlinels.linear import prequential, single
+from onlinels.linear import prequential, ridge, single
 from onlinels.rows import batch
 from onlinels.stream import base as stream_base
 from onlinels.stream import classifier, features, regressor
@@ -122,6 +129,11 @@ CORES = {
 }
 
 
+def reader_of(columns):
+    """Return a reader of the core in use."""
+    return batch.reader_of(columns.places, len(columns))
+
+
 @contextlib.contextmanager
 def core_in_use(name):
     """Let models read and learn rows by a core, or by the oracle, which a mirror of it is."""
@@ -131,7 +143,8 @@ def core_in_use(name):
         mock.patch.object(single, "SingleRows", rows),
         mock.patch.object(prequential, "IN_USE", "compiled"),
         mock.patch.object(batch, "Reader", reader),
-        mock.patch.object(batch, "FIRST_COLUMNS", WeakValueDictionary()),
+        # Models with one name for each column share what reads them, here of another core.
+        mock.patch.object(batch.Columns, "reader", property(reader_of)),
     ):
         yield
 
@@ -497,13 +510,12 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
     units = numbers.choice([0.0, 0.5, 2.0], n_features)
     if due < 2000.0:
         units = sums.deviations * numbers.uniform(0.8, 1.2, n_features)
-    is_scaled, doubles_at, is_known = (
-        float(seed % 2 and is_centred),
-        60.0 + seed % 40,
-        float(seed % 3 > 0),
-    )
-    numbers_ = [2.0, 2.0, is_scaled, is_scaled, doubles_at, np.nan, 0.0, is_known, seed % 5]
-    choice = np.concatenate((numbers_, units, units, constants))
+    is_scaled, is_known = float(seed % 2 and is_centred), float(seed % 3 > 0)
+    chosen = np.zeros(N_CHOICE)
+    chosen[[RIDGE, BASE_RIDGE, DOUBLES_AT, UNTIL_TIME]] = 2.0, 2.0, 60.0 + seed % 40, np.nan
+    chosen[[IS_SCALED, IS_BASE_SCALED]] = is_scaled
+    chosen[[IS_KNOWN, BEGAN]] = is_known, seed % 5
+    choice = np.concatenate((chosen, units, units, constants))
     squares = numbers.choice([0.0, 1e-12, 50.0], sum(sums.shape), p=[0.6, 0.2, 0.2])
     if targets == "labels":
         squares[n_features:] = 0.0  # Discriminants are those of weights that solve the sums.
@@ -782,8 +794,8 @@ def chosen_by(name, rows, settings):
     model, in_numpy = LeastSquaresRegressor(**settings), name != "compiled"
     with contextlib.ExitStack() as stack:
         stack.enter_context(core_in_use(name))
-        for function in ("select_ridge", "accepts_ridge") if in_numpy else ():
-            stack.enter_context(mock.patch.object(core, function, None))
+        for function in ("find_ridge", "tries_ridge") if in_numpy else ():
+            stack.enter_context(mock.patch.object(ridge, function, None))
         for x, y in rows:
             model.predict_one(x)
             model.learn_one(x, y)
