@@ -510,13 +510,11 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
     units = numbers.choice([0.0, 0.5, 2.0], n_features)
     if due < 2000.0:
         units = sums.deviations * numbers.uniform(0.8, 1.2, n_features)
+    is_scaled, is_known = float(seed % 2 and is_centred), float(seed % 3 > 0)
     chosen = np.zeros(N_CHOICE)
     chosen[[RIDGE, BASE_RIDGE, DOUBLES_AT, UNTIL_TIME]] = 2.0, 2.0, 60.0 + seed % 40, np.nan
-    chosen[[IS_SCALED, IS_BASE_SCALED, IS_KNOWN, BEGAN]] = (
-        *[float(seed % 2 and is_centred)] * 2,
-        seed % 3 > 0,
-        seed % 5,
-    )
+    chosen[[IS_SCALED, IS_BASE_SCALED]] = is_scaled
+    chosen[[IS_KNOWN, BEGAN]] = is_known, seed % 5
     choice = np.concatenate((chosen, units, units, constants))
     squares = numbers.choice([0.0, 1e-12, 50.0], sum(sums.shape), p=[0.6, 0.2, 0.2])
     if targets == "labels":
