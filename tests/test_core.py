@@ -582,10 +582,11 @@ def calls_of(seed, targets, n_features, decay=1.0):
         elif kind == "sample":
             yield "scores_of", (row,)
             sample = np.append(row, numbers.normal(size=n_targets))
+            sample[0] = 1.0  # Other code has noted the features that begin to vary.
             yield "learn_checked", (sample, w * draws.choice([1.0, 0.9]), decay or 0.9)
         elif kind == "solve":
             yield "solve", (np.zeros((n_features, n_targets), order="F"),)
-            if draws.random() > 0.8:
+            if draws.random() > 0.8 and not is_label:  # Discriminants need solutions.
                 yield "hold", (np.full((n_features, n_targets), 0.5, order="F"),)
             if draws.random() > 0.3:
                 yield "told", ()
