@@ -11,6 +11,9 @@ from scipy import sparse
 
 from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.linear import state as linear_model
+from onlinels.linear.ridge import Penalty
+from onlinels.sums.axes import Places, Room, reindexed
+from onlinels.sums.recursion import Recursion
 from support import laws, strategies
 from support.slow import pairs_in_turn
 
@@ -178,3 +181,45 @@ def test_a_rare_change_of_a_feature_far_from_0_has_a_weight(accumulator, ridge):
     model = laws.fitted(LeastSquaresRegressor(ridge, accumulator), x[:, None], y)
     expected = 5.0 * difference * 0.999 / (squares + ridge)
     assert model.output_weights.item() == pytest.approx(expected, rel=1e-6)
+
+
+def alike(one, other):
+    """Return whether two objects have equal arrays, in one order, and equal numbers."""
+    if isinstance(one, np.ndarray):
+        same = one.dtype == other.dtype and np.array_equal(one, other, equal_nan=True)
+        orders = [(each.flags.c_contiguous, each.flags.f_contiguous) for each in (one, other)]
+        return same and orders[0] == orders[1]
+    if isinstance(one, (tuple, list)):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if hasattr(one, "__dict__"):
+        # The pending product of a recursion counts for nothing once it is added.
+        names = vars(one).keys() - {"pending"}
+        return all(alike(getattr(one, name), getattr(other, name)) for name in names)
+    return one == other
+
+
+@strategies.examples(30)
+@given(st.data(), st.sampled_from(["gram", "orthogonal"]), st.booleans())
+def test_room_for_more_columns_is_that_of_places_for_them(data, accumulator, fit_intercept):
+    """Also beyond a panel of A'A; for statistics, recursions and penalties."""
+    few = [0, 1, 3, *([1023, 1024, 1025, 1500] if accumulator == "gram" else [])]
+    m, n = data.draw(st.sampled_from(few)), data.draw(st.integers(1, 3))
+    new = m + data.draw(st.sampled_from([0, 1, 2, 30])), n + data.draw(st.integers(0, 2))
+    random = np.random.default_rng(0)
+    model = LeastSquaresClassifier(1.0, accumulator, fit_intercept)
+    if m:
+        model.learn_many(random.normal(size=(9, m)), np.arange(9) % n)
+        model.learn_many(random.normal(size=(2, m)), [0, 0], w=[0.5, 0.0])
+    else:
+        model.learn_many([{}] * 4, np.arange(4) % n)
+    statistics, room = model._state.statistics, Room((m, n), new)
+    places = Places.for_growth(room.old, room.new)
+    assert alike(statistics.with_room(room), reindexed(statistics, places))
+    units = random.random(m)
+    for penalty in (Penalty(), Penalty(2.0, units, 3.0, None, 8, None, units * np.nan, 3)):
+        assert alike(penalty.with_room(room), penalty.reindexed(places))
+    if 0 < m < 99:
+        recursion = Recursion(m, n, ridge=2.0)
+        recursion.answer_and_learn(random.normal(size=(5, m)), random.normal(size=(5, n)))
+        recursion.factors[:], recursion.pending[:] = (0.5, 0.25, 0.7), random.normal(size=m)
+        assert alike(recursion.with_room(room), recursion.reindexed(places))

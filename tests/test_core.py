@@ -19,7 +19,6 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
-from weakref import WeakValueDictionary
 
 import numpy as np
 import pandas as pd
@@ -66,7 +65,7 @@ from onlinels.core.constants import (
     UNSOLVED,
     UNTIL_TIME,
 )
-from onlinels.linear import prequential, single
+from onlinels.linear import prequential, ridge, single
 from onlinels.rows import batch
 from onlinels.stream import base as stream_base
 from onlinels.stream import classifier, features, regressor
@@ -130,6 +129,11 @@ CORES = {
 }
 
 
+def reader_of(columns):
+    """Return a reader of the core in use."""
+    return batch.reader_of(columns.places, len(columns))
+
+
 @contextlib.contextmanager
 def core_in_use(name):
     """Let models read and learn rows by a core, or by the oracle, which a mirror of it is."""
@@ -138,7 +142,8 @@ def core_in_use(name):
         mock.patch.object(single, "SingleRows", rows),
         mock.patch.object(prequential, "IN_USE", "compiled"),
         mock.patch.object(batch, "Reader", reader),
-        mock.patch.object(batch, "FIRST_COLUMNS", WeakValueDictionary()),
+        # Models with one name for each column share what reads them, here of another core.
+        mock.patch.object(batch.Columns, "reader", property(reader_of)),
     ):
         yield
 
@@ -506,9 +511,15 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
         units = sums.deviations * numbers.uniform(0.8, 1.2, n_features)
     chosen = np.zeros(N_CHOICE)
     chosen[[RIDGE, BASE_RIDGE, DOUBLES_AT, UNTIL_TIME]] = 2.0, 2.0, 60.0 + seed % 40, np.nan
-    chosen[[IS_SCALED, IS_BASE_SCALED, IS_KNOWN, BEGAN]] = *[seed % 2] * 2, seed % 3 > 0, seed % 5
+    chosen[[IS_SCALED, IS_BASE_SCALED, IS_KNOWN, BEGAN]] = (
+        *[float(seed % 2 and is_centred)] * 2,
+        seed % 3 > 0,
+        seed % 5,
+    )
     choice = np.concatenate((chosen, units, units, constants))
     squares = numbers.choice([0.0, 1e-12, 50.0], sum(sums.shape), p=[0.6, 0.2, 0.2])
+    if targets == "labels":
+        squares[n_features:] = 0.0  # Discriminants are those of weights that solve the sums.
     sums = replace(sums, rounding=sums.rounding._replace(squares=squares))
     kind, unseen = seed % 6 if targets == "labels" else 0, ()
     priors = None
@@ -586,7 +597,7 @@ def calls_of(seed, targets, n_features, decay=1.0):
             yield "learn_checked", (sample, w * draws.choice([1.0, 0.9]), decay or 0.9)
         elif kind == "solve":
             yield "solve", (np.zeros((n_features, n_targets), order="F"),)
-            if draws.random() > 0.8 and not is_label:  # Discriminants need solutions.
+            if draws.random() > 0.8 and not is_label:
                 yield "hold", (np.full((n_features, n_targets), 0.5, order="F"),)
             if draws.random() > 0.3:
                 yield "told", ()
@@ -780,8 +791,8 @@ def chosen_by(name, rows, settings):
     model, in_numpy = LeastSquaresRegressor(**settings), name != "compiled"
     with contextlib.ExitStack() as stack:
         stack.enter_context(core_in_use(name))
-        for function in ("select_ridge", "accepts_ridge") if in_numpy else ():
-            stack.enter_context(mock.patch.object(core, function, None))
+        for function in ("find_ridge", "tries_ridge") if in_numpy else ():
+            stack.enter_context(mock.patch.object(ridge, function, None))
         for x, y in rows:
             model.predict_one(x)
             model.learn_one(x, y)
@@ -1068,12 +1079,6 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
     core.SingleRows(**named)
     sums, recursion = named["whole"], named["recursion"]
     owners = {"whole": ("tally", "prints", "squares_of_targets"), "recursion": tuple(RECURSION)}
-    choice, *others = np.zeros(N_CHOICE + 6), RAW, True, np.inf, np.inf
-    for wrong in (*misfits(choice, "registers", None), np.zeros(N_CHOICE)):
-        for each in ((wrong, *others), wrong, (choice, "text", *others[1:])):
-            with pytest.raises((ValueError, TypeError, BufferError)):
-                core.SingleRows(**(named | {"choice": (wrong,) if each is None else each}))
-    named["choice"] = (choice, *others)
     arrays = [(name, None) for name in ("registers", "counts", "hands") if named[name] is not None]
     arrays += [(owner, name) for owner, each in owners.items() for name in each]
     for owner, name in arrays:
@@ -1105,6 +1110,18 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
     for name in ("whole", "inliers", "recursion"):
         with pytest.raises(AttributeError):
             core.SingleRows(**(named | {name: object()}))
+
+
+@compiled
+def test_choices_of_single_rows_that_do_not_fit_are_refused():
+    model = LeastSquaresRegressor()
+    model.learn_many(np.eye(3, 2), [1.0, 2.0, 3.0])
+    named, right = arguments_of(model), (np.zeros(N_CHOICE + 6), RAW, True, np.inf, np.inf)
+    core.SingleRows(**(named | {"choice": right}))
+    for wrong in (*misfits(right[0], "registers", None), np.zeros(N_CHOICE)):
+        for choice in ((wrong, *right[1:]), [wrong], (right[0], "text", *right[2:])):
+            with pytest.raises((ValueError, TypeError, BufferError)):
+                core.SingleRows(**(named | {"choice": choice}))
 
 
 RECURSION = "inverse", "pending", "weights", "criterion", "factors", "full_penalties"

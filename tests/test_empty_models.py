@@ -21,6 +21,7 @@ from onlinels import (
     StreamClassifier,
     WindowedClassifier,
 )
+from onlinels.linear.state import chosen
 from support.laws import saved, unasked
 from support.strategies import examples
 
@@ -139,3 +140,19 @@ def test_wrappers_learn_behind_scalers_that_start_with_nan(wrap, layers):
     accuracy = evaluate.progressive_val_score(data, model, metrics.Accuracy())
     assert accuracy.get() > 0.8
     assert model.count == 100
+
+
+@pytest.mark.parametrize("kind", [LeastSquaresClassifier, LeastSquaresMultiTargetRegressor])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({}, {"ridge": 1.0}, {"ridge": "paper"}, {"ridge": KFold(3)}, {"scaling": "standard"}),
+        *({"half_life": 3.0}, {"forgetting_factor": 0.9}, {"accumulator": "orthogonal"}),
+        {"fit_intercept": False, "scaling": None},
+    ],
+)
+def test_the_first_choice_is_that_of_no_rows(kind, settings):
+    state = kind(**settings)._state
+    expected = chosen(state.with_sums(state.subsets))
+    np.testing.assert_array_equal(state.penalty.numbers, expected.penalty.numbers)
+    np.testing.assert_array_equal(state.following.registers, expected.following.registers)

@@ -377,3 +377,22 @@ def test_numbers_of_few_bits_are_read_without_a_warning():
             model.predict_one(row)
             model.learn_one(row, number % 2)
         assert model.count == 6
+
+
+@strategies.examples(40)
+@given(st.data(), st.sampled_from(SETTINGS[:6] + SETTINGS[-1:]), st.booleans())
+def test_rows_of_any_weight_are_learnt_one_by_one_as_in_a_batch(data, settings, asks):
+    """Whole numbers too, and none; the heaviest may dwarf all others."""
+    X, y = stream(40, data.draw(st.integers(0, 99)))
+    weights = [1.0, 1, 2.0, 3, 0.25, 7.5, 0, 0.0, np.float64(2.0), 1e6, True]
+    w = [data.draw(st.sampled_from(weights)) for _ in y]
+    singly, batch = LeastSquaresClassifier(**settings), LeastSquaresClassifier(**settings)
+    for x, label, weight in zip(X, y, w, strict=True):
+        if asks:
+            singly.predict_one(x)
+        singly.learn_one(x, label, weight)
+    batch.learn_many(X, y, [float(weight) for weight in w])
+    assert_same_answers(singly, batch)
+    singly, batch = singly._state.statistics, batch._state.statistics
+    np.testing.assert_allclose(singly.tally, batch.tally)
+    assert singly.weightless == batch.weightless

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import onlinels
 from onlinels import LeastSquaresClassifier, LeastSquaresRegressor, core
 from onlinels.core.constants import FOLLOW, HAND_BACK, MAX_FEATURES_SOLVED, SOLVE
-from onlinels.linear.following import MAX_ROWS_BETWEEN_PREDICTIONS
 from onlinels.linear import single
+from onlinels.linear.following import MAX_ROWS_BETWEEN_PREDICTIONS
 from onlinels.linear.ridge import penalties_of
 from onlinels.linear.solving import solve
 from onlinels.linear.state import in_force, ready

@@ -2,9 +2,11 @@
 
 import json
 import pickle
+from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -23,6 +25,7 @@ from onlinels import (
     WindowedClassifier,
     progressive_val_score,
 )
+from onlinels.rows.times import nanoseconds_of, read_times
 from onlinels.windowed import windows_of
 from support import laws, version_3
 from support.strategies import examples
@@ -245,6 +248,47 @@ def test_a_model_of_late_dates_is_that_of_small_numbers(accumulator, ridge):
         for name in ("output_weights", "ridge_diagonal"):
             expected = getattr(models[0], name)
             np.testing.assert_allclose(getattr(model, name), expected, rtol=1e-6, atol=1e-9)
+
+
+ZONES = [None, UTC, timezone(timedelta(hours=-3, minutes=30)), ZoneInfo("Europe/Berlin")]
+
+
+@given(
+    st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), allow_imaginary=False),
+    st.sampled_from(ZONES),
+    st.integers(0, 999),
+)
+def test_one_date_is_read_fast_as_among_others(date, zone, nanoseconds):
+    date = date.replace(tzinfo=zone)
+    assert nanoseconds_of(date) == read_times([date], 1, dates=True)[0]
+    if 1680 < date.year < 2260:
+        moment = pd.Timestamp(date) + pd.Timedelta(nanoseconds, "ns")
+        for each in (moment, moment.to_datetime64(), moment.as_unit("us"), moment.as_unit("s")):
+            assert nanoseconds_of(each) == read_times([each], 1, dates=True)[0]
+    for each in (
+        date.date(),
+        np.datetime64("NaT", "ns"),
+        pd.NaT,
+        1.0,
+        None,
+        np.datetime64(1, "ps"),
+    ):
+        assert nanoseconds_of(each) is NotImplemented
+
+
+@pytest.mark.parametrize("bad", ["NaT", "2262-04-11T23:47:16.854775807"])
+def test_an_array_of_dates_is_learnt_or_refused_as_a_list(bad):
+    """Also where a missing date, or one that hands cannot tell, stands among others."""
+    half_life, X = timedelta(seconds=9), np.random.default_rng(0).normal(size=(30, 2))
+    dates = as_dates("ns")([MOMENT + 10**9 * k for k in range(30)])
+    dates[7] = np.datetime64(bad, "ns")
+    array, listed = (LeastSquaresRegressor(1.0, half_life=half_life) for _ in range(2))
+    for model, t in ((array, dates), (listed, [*dates])):
+        model.learn_many(X, X[:, 0], t=dates[8])
+        with pytest.raises(ValueError, match="NaT") if bad == "NaT" else nullcontext():
+            model.learn_many(X, X[:, 0], t=t)
+    assert array._state.clock == listed._state.clock
+    laws.assert_same_model(array, listed)
 
 
 def test_times_as_far_apart_as_can_be():

@@ -24,6 +24,14 @@ static int has_solver(SingleRows *self)
     return self->solved != NULL;
 }
 
+/* Let go of the memory of the solver, which is as large as P: the recursion answers now. */
+static void drop_solver(SingleRows *self)
+{
+    PyMem_Free(self->solved);
+    self->solved = self->solver.weights = NULL;
+    self->solver.solved_at = self->solver.factored_at = -1.0;
+}
+
 /* Factor the system of the rows learnt so far, unless this is done. Return 0 if Python code must. */
 static int is_factored(SingleRows *self)
 {
@@ -82,6 +90,10 @@ static const real *weights_now(SingleRows *self, int is_told)
         self->ruled_at = -1.0;
         if (!is_to_tell(self))
             begin(self);
+        if (self->mode == FOLLOW && is_followed(self)) {
+            drop_solver(self);
+            return self->recursion.weights;
+        }
     }
     return self->solver.weights;
 }

@@ -289,7 +289,15 @@ static int choose(SingleRows *self)
 }
 
 /* Whether no choice of a ridge is due, or it could be made. */
-static int is_chosen(SingleRows *self) { return self->sums.tally[0] < self->registers[NEXT_DUE] || choose(self); }
+static int is_chosen(SingleRows *self)
+{
+    if (self->sums.tally[0] < self->registers[NEXT_DUE])
+        return 1;
+    const int could = choose(self);
+    PyMem_Free(self->of_choice); /* It is as large as a model, and choices are rare. */
+    self->of_choice = NULL;
+    return could;
+}
 
 /* Pass a checkpoint, if one is due, and the ridge is accepted by the weights that follow rows, which takes less
  * time than by the sums; otherwise, a choice is due. */
@@ -351,7 +359,7 @@ static int take_products(PyObject *args, products_t *s, const double **kinds)
 
 /* Select a ridge and the kind of units: select_ridge(gram, cross, squares, numbers, *kinds), with A'Y by rows of
  * targets. Return (ridge, which), or None if other code must select. */
-static PyObject *choose_ridge(PyObject *module, PyObject *args)
+static PyObject *find_ridge(PyObject *module, PyObject *args)
 {
     const double *kinds[2];
     products_t sums;
@@ -366,9 +374,9 @@ static PyObject *choose_ridge(PyObject *module, PyObject *args)
     return is_found ? Py_BuildValue("di", ridge, which) : Py_NewRef(Py_None);
 }
 
-/* Whether Rao's score test accepts a ridge: accepts_ridge(gram, cross, squares, numbers, units, ridge); None if other
+/* Whether Rao's score test accepts a ridge: tries_ridge(gram, cross, squares, numbers, units, ridge); None if other
  * code must test. */
-static PyObject *accepts_ridge(PyObject *module, PyObject *args)
+static PyObject *tries_ridge(PyObject *module, PyObject *args)
 {
     const double *units[2];
     products_t sums;

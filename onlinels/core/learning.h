@@ -366,22 +366,26 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
     if (self->forgets)
         return PyBool_FromLong(learn_while_decaying(self, rows, k));
     const int can = are_plain(self, rows, k);
+    real *abouts = can ? PyMem_Malloc((size_t)(ROWS_AT_ONCE * size) * sizeof(real)) : NULL;
+    if (can && !abouts)
+        return PyErr_NoMemory();
     others.n_panels = 0;
     for (Py_ssize_t i = 0; can && i < k; i++) {
         const Py_ssize_t at = i % ROWS_AT_ONCE;
-        row.about = self->row.about + at * size;
+        row.about = abouts + at * size;
         if (load_row(self, rows, i) && self->counts)
             self->counts[self->column] += 1.0;
         prepare(&others, &row, 1.0, 1.0);
         add_row(&others, &row);
         weights[at] = row.weight;
         if (at == ROWS_AT_ONCE - 1 || i == k - 1) {
-            add_squares(m, size, weights, self->row.about, self->sums.panels->corner);
+            add_squares(m, size, weights, abouts, self->sums.panels->corner);
             memset(weights, 0, sizeof(weights));
         }
         self->registers[PREDICTED_AT] = -HUGE_VAL; /* The weights do not follow. */
         self->registers[VALID_UNTIL] = 0.0;
     }
+    PyMem_Free(abouts);
     if (can)
         pass_checkpoint(self);
     return PyBool_FromLong(can);

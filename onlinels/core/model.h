@@ -38,7 +38,7 @@ enum { FOLLOW, SOLVE, HAND_BACK };
 
 typedef struct {
     PyObject_HEAD
-    PyObject *args;        /* the arguments and arrays, which own the objects and memory below */
+    PyObject *args;        /* what owns the objects and memory below: some arguments, and arrays */
     Reader *features;
     PyObject *targets;     /* dict: the column of every label; Reader of named targets; or None */
     PyObject *labels;      /* tuple: of the classes, then of classes that have a prior, but no row so far */
@@ -56,7 +56,7 @@ typedef struct {
                               the only values of features; or NULL */
     real *constants;       /* (m): of the choice, the only value of every feature, NaN if it varies; NULL if all vary,
                               or if none is known */
-    real *of_choice;       /* memory to choose in; NULL before the first choice */
+    real *of_choice;       /* memory to choose in; NULL between choices */
     double memory;         /* number of rows in which weights decay to 1/e; infinite without a factor */
     double between;        /* time after a choice in which the next is due, whole if times are dates; infinite without a
                               half-life */
@@ -139,8 +139,8 @@ static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssiz
     s->cross = n_arrays ? memory_of(panels, 0, m * n, REALS, TO_WRITE) : NULL;
     for (Py_ssize_t i = 1; s->cross && i < n_arrays; i += 2) {
         const Py_ssize_t width = PyObject_Size(PyTuple_GetItem(panels, i + 1));
-        real *above = memory_of(panels, i, start * width, REALS, TO_WRITE);
-        real *corner = above ? memory_of(panels, i + 1, width * width, REALS, TO_WRITE) : NULL;
+        real *above = start ? memory_of(panels, i, start * width, REALS, TO_WRITE) : NULL;
+        real *corner = above || !start ? memory_of(panels, i + 1, width * width, REALS, TO_WRITE) : NULL;
         if (!corner || start + width > m)
             break;
         s->panels[s->n_panels++] = (panel_t){start, width, above, corner};
@@ -228,10 +228,11 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
     if (n < 0)
         return 0;
     const Py_ssize_t size = m + n;
-    real *values = self->numbers = PyMem_Calloc((size_t)((ROWS_AT_ONCE + 5) * size) + 1, sizeof(real));
+    const Py_ssize_t n_rows = given[1] == Py_None ? 5 : 6; /* Outliers are few: the last is of the inliers. */
+    real *values = self->numbers = PyMem_Calloc((size_t)(n_rows * size) + 1, sizeof(real));
     if (!values)
         return PyErr_NoMemory() != NULL;
-    real *nowhere = values + size, *about = nowhere + size, *image = about + ROWS_AT_ONCE * size;
+    real *nowhere = values + size, *about = nowhere + size, *image = about + size;
     self->row = (row_t){.values = values, .about = about, .image = image, .imaged = image + m, .imaged_at = -1.0,
                         .scores = image + 2 * m, .errors = image + 2 * m + n, .own = 1.0};
     self->inlier = (row_t){.values = values, .about = image + 2 * size};
@@ -243,6 +244,26 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
            && take_argument(given[4], n, &self->counts) && take_choice(self, given[5])
            && take_argument(given[6], N_HANDS, &self->hands)
            && (given[7] == Py_None || take_priors(self, kept, given[7]));
+}
+
+/* What must live as long as a model, as a tuple: four arguments, the arguments that are arrays, and the arrays among
+ * what was kept, alone or in a tuple. Thousands of models may be in memory, and the other arguments are larger. */
+static PyObject *owners(const SingleRows *self, PyObject *kept, PyObject *const *given)
+{
+    PyObject *own[] = {(PyObject *)self->features, self->targets, self->labels, self->label_types,
+                       given[3], given[4], given[5], given[6]};
+    PyObject *found = PyList_New(0), *tuple = NULL;
+    int failed = !found;
+    for (size_t i = 0; !failed && i < sizeof(own) / sizeof(*own); i++)
+        failed = PyList_Append(found, own[i]);
+    for (Py_ssize_t i = 0; !failed && i < PyList_Size(kept); i++) {
+        PyObject *item = PyList_GetItem(kept, i);
+        if ((PyObject *)Py_TYPE(item) == self->features->array_type || PyTuple_CheckExact(item))
+            failed = PyList_Append(found, item);
+    }
+    tuple = failed ? NULL : PyList_AsTuple(found);
+    Py_XDECREF(found);
+    return tuple;
 }
 
 static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -265,8 +286,8 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
             PyErr_SetString(PyExc_TypeError, "features or targets are no reader");
         else if (self->ridge.scaling == GIVEN && a[5] == Py_None)
             PyErr_SetString(PyExc_ValueError, "the units are not given");
-        else if (!PyList_Append(kept, kwargs) && take_arrays(self, kept, a))
-            self->args = PyList_AsTuple(kept);
+        else if (take_arrays(self, kept, a))
+            self->args = owners(self, kept, a);
     }
     Py_XDECREF(kept);
     if (self && self->args)

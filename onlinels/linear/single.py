@@ -138,8 +138,10 @@ def rows_of(state: State) -> Any:
     chosen, count = float(choice[RIDGE]), statistics.count
     ridge = known.ridge if chosen != chosen else chosen
     kind = GIVEN if choice[IS_SCALED] else AS_THEY_ARE
-    mode = mode_of(state)
-    if mode == FOLLOW and is_solved_in_core(state):
+    is_solved, mode = is_solved_in_core(state), FOLLOW if known.follows else SOLVE
+    if not is_solved:
+        mode = mode_of(state)
+    elif known.follows:
         following.room_for(n_features, n_targets, count, ridge if ridge > 0.0 else 1.0)
     if clock.hands is not None:
         clock.set_until(state.penalty.until_time)

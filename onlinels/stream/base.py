@@ -81,9 +81,9 @@ class ExpertsState(ABC):
     its experts, and into the forecasts that wait. Nothing else changes a state that a model holds,
     but for what changes no answer: plain least squares learns a row late, and C settles factors.
 
-    Rows of known names whose labels come at once are the exception: `rows`, which `onlinels.core` has
-    compiled, learns them into the arrays of the state, and the state knows nothing of it until
-    `settled` returns the state after these rows. Only `StreamModel._state` calls it.
+    Rows of known names whose labels come at once are the exception: `rows`, an object of
+    `onlinels.core`, learns them into the arrays of the state, and the state knows nothing of it
+    until `settled` returns the state after these rows. Only `StreamModel._state` calls it.
     """
 
     forgetting: ClassVar[Floats]
