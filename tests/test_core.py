@@ -601,6 +601,7 @@ def calls_of(seed, targets, n_features, decay=1.0):
         elif kind == "sample":
             yield "scores_of", (row,)
             sample = np.append(row, numbers.normal(size=n_targets))
+            sample[0] = 1.0  # Other code has noted the features that begin to vary.
             yield "learn_checked", (sample, w * draws.choice([1.0, 0.9]), decay or 0.9)
         elif kind == "solve":
             yield from calls_of_solutions(draws, (n_features, n_targets), not is_label)
