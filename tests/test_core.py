@@ -19,7 +19,6 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
-from weakref import WeakValueDictionary
 
 import numpy as np
 import pandas as pd
@@ -42,12 +41,18 @@ from onlinels.core import rows as rows_in_numpy
 from onlinels.core.apply import apply
 from onlinels.core.constants import (
     AS_THEY_ARE,
+    BASE_RIDGE,
+    BEGAN,
     CHOSEN_ELSEWHERE,
     DEVIATIONS,
+    DOUBLES_AT,
     FOLLOW,
     GIVEN,
     GIVEN_PRIORS,
     HAND_BACK,
+    IS_BASE_SCALED,
+    IS_KNOWN,
+    IS_SCALED,
     N_CHOICE,
     N_EXPERTS,
     N_LINEAR,
@@ -55,10 +60,12 @@ from onlinels.core.constants import (
     OTHER_PRIORS,
     PLAIN,
     RAW,
+    RIDGE,
     SOLVE,
     UNSOLVED,
+    UNTIL_TIME,
 )
-from onlinels.linear import prequential, single
+from onlinels.linear import prequential, ridge, single
 from onlinels.rows import batch
 from onlinels.stream import base as stream_base
 from onlinels.stream import classifier, features, regressor
@@ -122,15 +129,22 @@ CORES = {
 }
 
 
+def reader_of(columns):
+    """Return a reader of the core in use."""
+    return batch.reader_of(columns.places, len(columns))
+
+
 @contextlib.contextmanager
 def core_in_use(name):
     """Let models read and learn rows by a core, or by the oracle, which a mirror of it is."""
     reader, rows = CORES[name]
+    batch._shared_columns.cache_clear()  # They hold a reader.
     with (
         mock.patch.object(single, "SingleRows", rows),
         mock.patch.object(prequential, "IN_USE", "compiled"),
         mock.patch.object(batch, "Reader", reader),
-        mock.patch.object(batch, "FIRST_COLUMNS", WeakValueDictionary()),
+        # Models with one name for each column share what reads them, here of another core.
+        mock.patch.object(batch.Columns, "reader", property(reader_of)),
     ):
         yield
 
@@ -496,10 +510,17 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
     units = numbers.choice([0.0, 0.5, 2.0], n_features)
     if due < 2000.0:
         units = sums.deviations * numbers.uniform(0.8, 1.2, n_features)
-    is_scaled, doubles_at, is_known = float(seed % 2), 60.0 + seed % 40, float(seed % 3 > 0)
-    numbers_ = [2.0, 2.0, is_scaled, is_scaled, doubles_at, np.nan, 0.0, is_known, seed % 5]
-    choice = np.concatenate((numbers_, units, units, constants))
+    chosen = np.zeros(N_CHOICE)
+    chosen[[RIDGE, BASE_RIDGE, DOUBLES_AT, UNTIL_TIME]] = 2.0, 2.0, 60.0 + seed % 40, np.nan
+    chosen[[IS_SCALED, IS_BASE_SCALED, IS_KNOWN, BEGAN]] = (
+        *[float(seed % 2 and is_centred)] * 2,
+        seed % 3 > 0,
+        seed % 5,
+    )
+    choice = np.concatenate((chosen, units, units, constants))
     squares = numbers.choice([0.0, 1e-12, 50.0], sum(sums.shape), p=[0.6, 0.2, 0.2])
+    if targets == "labels":
+        squares[n_features:] = 0.0  # Discriminants are those of weights that solve the sums.
     sums = replace(sums, rounding=sums.rounding._replace(squares=squares))
     kind, unseen = seed % 6 if targets == "labels" else 0, ()
     priors = None
@@ -549,6 +570,15 @@ def arrays_of(sums, recursion, registers, counts, hands, choice):
     return [*own, *followed, *(each for each in (counts, hands, choice) if each is not None)]
 
 
+def calls_of_solutions(draws, shape, holds):
+    """Yield calls by which other code asks for weights, makes some, and looks at them."""
+    yield "solve", (np.zeros(shape, order="F"),)
+    if draws.random() > 0.8 and holds:
+        yield "hold", (np.full(shape, 0.5, order="F"),)
+    if draws.random() > 0.3:
+        yield "told", ()
+
+
 def calls_of(seed, targets, n_features, decay=1.0):
     """Yield names of methods, and arguments."""
     numbers, draws, times = np.random.default_rng(seed), random.Random(seed), random.Random(seed)
@@ -575,11 +605,7 @@ def calls_of(seed, targets, n_features, decay=1.0):
             sample = np.append(row, numbers.normal(size=n_targets))
             yield "learn_checked", (sample, w * draws.choice([1.0, 0.9]), decay or 0.9)
         elif kind == "solve":
-            yield "solve", (np.zeros((n_features, n_targets), order="F"),)
-            if draws.random() > 0.8:
-                yield "hold", (np.full((n_features, n_targets), 0.5, order="F"),)
-            if draws.random() > 0.3:
-                yield "told", ()
+            yield from calls_of_solutions(draws, (n_features, n_targets), not is_label)
         else:
             X, y = numbers.normal(size=(9, n_features)), numbers.normal(size=(9, n_targets))
             y = numbers.integers(0, n_targets + (draws.random() < 0.2), 9) if is_label else y
@@ -770,8 +796,8 @@ def chosen_by(name, rows, settings):
     model, in_numpy = LeastSquaresRegressor(**settings), name != "compiled"
     with contextlib.ExitStack() as stack:
         stack.enter_context(core_in_use(name))
-        for function in ("select_ridge", "accepts_ridge") if in_numpy else ():
-            stack.enter_context(mock.patch.object(core, function, None))
+        for function in ("find_ridge", "tries_ridge") if in_numpy else ():
+            stack.enter_context(mock.patch.object(ridge, function, None))
         for x, y in rows:
             model.predict_one(x)
             model.learn_one(x, y)
@@ -1048,22 +1074,9 @@ def test_places_are_checked_again_when_they_are_used(place):
 @compiled
 def test_arrays_of_single_rows_that_do_not_fit_are_refused():
     """A type that is as wide, a missing array, and what is no reader."""
-    model = LeastSquaresClassifier(1.0, "recursive", half_life=50.0)
-    model.learn_many([{"a": 1.0}, {"a": 2.0, "b": 1.0}], ["x", "y"])
-    for _ in range(3):
-        model.predict_one({"a": 1.0, "b": 2.0})
-        model.learn_one({"a": 1.0, "b": 2.0}, "x")
-    named = arguments_of(model)
-    assert named["hands"] is not None
-    core.SingleRows(**named)
+    named = arguments_that_fit()
     sums, recursion = named["whole"], named["recursion"]
     owners = {"whole": ("tally", "prints", "squares_of_targets"), "recursion": tuple(RECURSION)}
-    choice, *others = np.zeros(N_CHOICE + 6), RAW, True, np.inf, np.inf
-    for wrong in (*misfits(choice, "registers", None), np.zeros(N_CHOICE)):
-        for each in ((wrong, *others), wrong, (choice, "text", *others[1:])):
-            with pytest.raises((ValueError, TypeError, BufferError)):
-                core.SingleRows(**(named | {"choice": (wrong,) if each is None else each}))
-    named["choice"] = (choice, *others)
     arrays = [(name, None) for name in ("registers", "counts", "hands") if named[name] is not None]
     arrays += [(owner, name) for owner, each in owners.items() for name in each]
     for owner, name in arrays:
@@ -1072,16 +1085,6 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
             other = wrong if name is None else changed(named[owner], name, wrong)
             with pytest.raises((ValueError, TypeError, BufferError)):
                 core.SingleRows(**(named | {owner: other}))
-    with pytest.raises(ValueError, match="not given"):
-        core.SingleRows(**(named | {"scaling": GIVEN, "choice": None}))
-    for rounding in (None, sums.rounding._replace(squares=np.zeros(9))):
-        with pytest.raises((ValueError, AttributeError)):
-            core.SingleRows(**(named | {"whole": changed(sums, "rounding", rounding)}))
-    rows = core.SingleRows(**named)
-    for wrong in (None, np.zeros((9, 2)), np.zeros((2, 2), np.float32)):
-        for method in (rows.solve, rows.hold):
-            with pytest.raises((ValueError, TypeError, BufferError)):
-                method(wrong)
     for mean in (sums.mean._replace(origin=np.zeros(9)), sums.mean._replace(offset=None)):
         with pytest.raises((ValueError, TypeError, BufferError)):
             core.SingleRows(**(named | {"whole": changed(sums, "mean", mean)}))
@@ -1095,6 +1098,40 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
     for name in ("whole", "inliers", "recursion"):
         with pytest.raises(AttributeError):
             core.SingleRows(**(named | {name: object()}))
+
+
+@compiled
+def test_choices_and_solutions_that_do_not_fit_are_refused():
+    named = arguments_that_fit()
+    sums = named["whole"]
+    choice, *others = np.zeros(N_CHOICE + 6), RAW, True, np.inf, np.inf
+    for wrong in (*misfits(choice, "registers", None), np.zeros(N_CHOICE)):
+        for each in ((wrong, *others), wrong, (choice, "text", *others[1:])):
+            with pytest.raises((ValueError, TypeError, BufferError)):
+                core.SingleRows(**(named | {"choice": (wrong,) if each is None else each}))
+    with pytest.raises(ValueError, match="not given"):
+        core.SingleRows(**(named | {"scaling": GIVEN, "choice": None}))
+    for rounding in (None, sums.rounding._replace(squares=np.zeros(9))):
+        with pytest.raises((ValueError, AttributeError)):
+            core.SingleRows(**(named | {"whole": changed(sums, "rounding", rounding)}))
+    rows = core.SingleRows(**named)
+    for wrong in (None, np.zeros((9, 2)), np.zeros((2, 2), np.float32)):
+        for method in (rows.solve, rows.hold):
+            with pytest.raises((ValueError, TypeError, BufferError)):
+                method(wrong)
+
+
+def arguments_that_fit():
+    """Return the arguments of the core for a model with a clock and a recursion."""
+    model = LeastSquaresClassifier(1.0, "recursive", half_life=50.0)
+    model.learn_many([{"a": 1.0}, {"a": 2.0, "b": 1.0}], ["x", "y"])
+    for _ in range(3):
+        model.predict_one({"a": 1.0, "b": 2.0})
+        model.learn_one({"a": 1.0, "b": 2.0}, "x")
+    named = arguments_of(model)
+    assert named["hands"] is not None
+    core.SingleRows(**named)
+    return named
 
 
 RECURSION = "inverse", "pending", "weights", "criterion", "factors", "full_penalties"

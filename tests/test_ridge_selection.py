@@ -102,7 +102,7 @@ def drawn_sums(random, size):
     return Sums((gram + gram.T) / 2.0, basis @ rotated, squares, float(n_rows)), n_rows
 
 
-compiled = pytest.mark.skipif(core.select_ridge is None, reason="there is no compiled core")
+compiled = pytest.mark.skipif(core.find_ridge is None, reason="there is no compiled core")
 
 
 def copied(sums):
@@ -138,7 +138,7 @@ def test_both_languages_select_the_same_ridge_and_units(is_short, seed):
         sums = replace(sums, weight=max(1.0, min(n_rows, len(sums.gram) / 2.0)))
     diagonal = sums.gram.diagonal().copy()
     kinds = kinds_of_units("auto", np.sqrt(diagonal / n_rows))
-    ridge, which = core.select_ridge(*arrays_of(copied(sums), diagonal, is_short), *kinds)
+    ridge, which = core.find_ridge(*arrays_of(copied(sums), diagonal, is_short), *kinds)
     choice, expected = select(copied(sums), n_rows, kinds, is_short)
     own = in_units(copied(sums), kinds[expected])
     dependent = dependent_columns(copied(sums).gram)
@@ -166,7 +166,7 @@ def test_both_languages_test_a_ridge_alike(seed, power):
     ridge *= float(sums.gram.diagonal().max())
     near = [accepts_ridge(copied(sums), ridge * factor) for factor in (0.999, 1.0, 1.001)]
     if len(set(near)) == 1:
-        assert core.accepts_ridge(*arrays, None, ridge) == near[0]
+        assert core.tries_ridge(*arrays, None, ridge) == near[0]
 
 
 def likelihoods(sums, ridges):

@@ -1,5 +1,6 @@
 """Models in files: what is loaded goes on as what was saved, bit for bit; so do copies."""
 
+import copy
 import functools
 import io
 import os
@@ -66,11 +67,19 @@ def test_every_class_that_can_be_saved_is_saved_above():
     assert {*KINDS_BY_NAME, *LATE_CLASSES} - {"FoldedStatistics"} == named
 
 
+WAYS = (
+    lambda model: onlinels.loads(onlinels.dumps(model)),
+    lambda model: pickle.loads(pickle.dumps(model)),
+    copy.copy,
+    copy.deepcopy,
+)
+
+
 @pytest.mark.filterwarnings("ignore:X has more columns")
 @kinds
 @examples(12)
 @given(st.data())
-def test_a_model_that_is_loaded_at_any_moments_answers_bit_for_bit(kind, data):
+def test_a_model_that_is_loaded_or_copied_at_any_moments_answers_bit_for_bit(kind, data):
     rows, make = data.draw(cases(kind, max_rows=140))
     decays = data.draw(st.sampled_from([{}, {"forgetting_factor": 0.97}, {"half_life": 20.0}]))
     make = functools.partial(make, **decays)
@@ -80,7 +89,9 @@ def test_a_model_that_is_loaded_at_any_moments_answers_bit_for_bit(kind, data):
     moves = np.repeat(random.choice([each for each in STEPS if each != "ridge"], 8), 9)
     for what in moves[random.random(len(moves)) < np.where(moves == "learn one", 0.9, 0.1)]:
         if random.random() < 0.3:
-            twin = onlinels.loads(onlinels.dumps(twin))
+            twin = WAYS[random.integers(len(WAYS))](twin)
+        if random.random() < 0.1:
+            WAYS[random.integers(len(WAYS))](model)  # leaves no trace
         start, stop = sorted(random.integers(0, len(rows), 2))
         if what == "unlearn":
             # A file is refused if other rows, or decayed ones at full weight, were taken out.

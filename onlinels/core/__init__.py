@@ -28,10 +28,10 @@ Reader: Any = None
 StreamRows: Any = None
 """What predicts and learns rows of stream models; None without the extension."""
 
-select_ridge: Any = None
+find_ridge: Any = None
 """Selects the ridge and its units from sums; None without the extension."""
 
-accepts_ridge: Any = None
+tries_ridge: Any = None
 """Tests a ridge by the sums; None without the extension."""
 
 IN_USE = "reference"
@@ -52,7 +52,7 @@ if os.environ.get("ONLINELS_CORE") != "reference":
             judge_row, mix_scores = compiled.judge_row, compiled.mix_scores
             judge_forecast, mix_forecasts = compiled.judge_forecast, compiled.mix_forecasts
             scale, scale_after = compiled.scale, compiled.scale_after
-            select_ridge, accepts_ridge = compiled.select_ridge, compiled.accepts_ridge
+            find_ridge, tries_ridge = compiled.find_ridge, compiled.tries_ridge
             IN_USE = "compiled"
 
 

@@ -66,8 +66,8 @@ static PyMethodDef stream_methods[] = {
     {NULL, NULL, 0, NULL}};
 static PyMethodDef module_methods[] = {
     {"settle", settle, METH_VARARGS, NULL},
-    {"select_ridge", choose_ridge, METH_VARARGS, NULL},
-    {"accepts_ridge", accepts_ridge, METH_VARARGS, NULL},
+    {"find_ridge", find_ridge, METH_VARARGS, NULL},
+    {"tries_ridge", tries_ridge, METH_VARARGS, NULL},
     {"scale", scale, METH_VARARGS, NULL},
     {"scale_after", scale_after, METH_VARARGS, NULL},
     {"mix_scores", mix_scores, METH_VARARGS, NULL},

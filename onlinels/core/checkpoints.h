@@ -359,7 +359,7 @@ static int take_products(PyObject *args, products_t *s, const double **kinds)
 
 /* Select a ridge and the kind of units: select_ridge(gram, cross, squares, numbers, *kinds), with A'Y by rows of
  * targets. Return (ridge, which), or None if other code must select. */
-static PyObject *choose_ridge(PyObject *module, PyObject *args)
+static PyObject *find_ridge(PyObject *module, PyObject *args)
 {
     const double *kinds[2];
     products_t sums;
@@ -374,9 +374,9 @@ static PyObject *choose_ridge(PyObject *module, PyObject *args)
     return is_found ? Py_BuildValue("di", ridge, which) : Py_NewRef(Py_None);
 }
 
-/* Whether Rao's score test accepts a ridge: accepts_ridge(gram, cross, squares, numbers, units, ridge); None if other
+/* Whether Rao's score test accepts a ridge: tries_ridge(gram, cross, squares, numbers, units, ridge); None if other
  * code must test. */
-static PyObject *accepts_ridge(PyObject *module, PyObject *args)
+static PyObject *tries_ridge(PyObject *module, PyObject *args)
 {
     const double *units[2];
     products_t sums;

@@ -185,7 +185,7 @@ SUM_KERNEL double penalised_trace(ptrdiff_t m, const real *RESTRICT u, const rea
 }
 
 /* The logarithm of the determinant of U U'. */
-static double log_determinant(ptrdiff_t m, const real *u)
+INLINE double log_determinant(ptrdiff_t m, const real *u)
 {
     double sum = 0;
     for (ptrdiff_t j = 0; j < m; j++)

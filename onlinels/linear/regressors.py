@@ -264,7 +264,8 @@ class RealValuedModel(LinearModel):
         Notes
         -----
         The cost is that of `LeastSquaresClassifier.predict_learn_many`. With distributions, rows
-        are predicted and learnt one by one, for ``M^3`` operations a row more.
+        are predicted and learnt one by one, for ``M^2`` operations a row more, or ``M^3`` where
+        every prediction solves for the weights.
 
         References
         ----------
@@ -399,8 +400,9 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     `onlinels.LeastSquaresClassifier` describes the parameters, the memory, the cost of learning and
     of solving, the selection of the ridge, and the kinds of input. They are the same here.
 
-    Predictive distributions and intervals cost about ``M^3`` operations more for M features, once
-    after learning, even after a single row; then ``M^2`` each. They need another ``8 M^2`` bytes.
+    While the weights follow single rows, a predictive distribution or an interval costs ``M^2``
+    operations for M features. Otherwise they cost about ``M^3`` operations more, once after
+    learning, even after a single row; then ``M^2`` each. They need another ``8 M^2`` bytes.
 
     A feature that is absent from a sample counts as 0. If a frame passed to a prediction lacks
     learnt columns, a warning names them. Before anything is learnt, the prediction is 0.0, and the

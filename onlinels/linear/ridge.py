@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from onlinels import core
 from onlinels.checks import (
     BLOCK_BYTES,
     MAX_COUNT,
@@ -41,6 +40,7 @@ from onlinels.checks import (
     dense,
     ignoring,
 )
+from onlinels.core import find_ridge, tries_ridge
 from onlinels.core.constants import (
     BASE_RIDGE,
     BEGAN,
@@ -623,7 +623,7 @@ def choose_penalty(
     # An explicit "standard" follows every row.
     deviations = None if scaling is None else statistics.deviations
     own = deviations if scaling == "standard" else units
-    may_keep = are_alike and not are_few(equal, n_varying)
+    may_keep = are_alike and not are_too_few(equal, n_varying)
     if not (may_keep and is_kept(penalty, own, statistics, running)):
         tried = kinds_of_units(scaling, deviations)
         if not is_new and n_varying >= MIN_FEATURES_TO_KEEP_UNITS:
@@ -670,7 +670,7 @@ def have_units(units: Floats | None, statistics: Statistics) -> bool:
     return not ((now > MAX_UNITS_GROWTH * before) | (before > MAX_UNITS_GROWTH * now)).any()
 
 
-def are_few(equal: int, n_varying: int) -> bool:
+def are_too_few(equal: int, n_varying: int) -> bool:
     """Return whether there are so few rows for so many features that no ridge is kept."""
     return n_varying > MAX_FEATURES_SELECTED and equal < MIN_ROWS_PER_FEATURE * n_varying
 
@@ -693,7 +693,7 @@ def is_kept(
         return False
     if shape[0] <= MAX_FEATURES_SELECTED:
         sums, diagonal = statistics.sums(), statistics.diagonal
-        known = core.accepts_ridge and core.accepts_ridge(*arrays_of(sums, diagonal), units, ridge)
+        known = tries_ridge and tries_ridge(*arrays_of(sums, diagonal), units, ridge)
         if known is not None:
             return bool(known)
         return accepts_ridge(in_units(varying_only(sums, diagonal), units), ridge)
@@ -738,8 +738,8 @@ def select_ridge_and_units(
         is_full = mean_weight <= MAX_MEAN_WEIGHT and statistics.count > n_varying
         is_short = bool(is_full and sums.weight < n_varying <= MAX_FEATURES_DECOMPOSED)
         sums = sums if is_short else replace(sums, weight=sums.weight / mean_weight)
-    if core.select_ridge is not None and len(diagonal) <= MAX_FEATURES_SELECTED:
-        found = core.select_ridge(*arrays_of(sums, diagonal, is_short), *tried)
+    if find_ridge is not None and len(diagonal) <= MAX_FEATURES_SELECTED:
+        found = find_ridge(*arrays_of(sums, diagonal, is_short), *tried)
         if found is not None:
             return found[0], tried[found[1]]
     choice, which = select(sums, statistics.count, tried, is_short)

@@ -240,7 +240,8 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the score of every class for one sample; see `scores_many`."""
         with self._lock:
-            return dict(zip(self.classes, self._scores_one(x), strict=True))
+            scores = self._scores_one(x)  # Reading x may run code that learns a class.
+            return dict(zip(self.classes, scores, strict=True))
 
     def scores_many(self, X: Any) -> Any:
         """Return the scores, a column per class, in the kind of `X`.

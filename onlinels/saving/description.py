@@ -26,8 +26,7 @@ import numpy as np
 
 from onlinels.checks import Matrix, plain_value, replaced
 from onlinels.locks import Lock
-from onlinels.numerics import Block as OwnMemory
-from onlinels.numerics import owned, restore
+from onlinels.numerics import Block, owned, restore
 
 PLAIN_TYPES = (str, int, bool, float, type(None))
 """Types of labels and names, besides tuples of them."""
@@ -141,7 +140,7 @@ def state_of(value: Any) -> SavedState:
 
 
 @lru_cache(1024)
-def _hidden(made: Any, names: tuple[str, ...]) -> list[str]:
+def _hiding(made: Any, names: tuple[str, ...]) -> list[str]:
     """Return names of attributes by which an object would hide methods of its class."""
     return [name for name in names if callable(getattr(made, name, None))]
 
@@ -149,7 +148,7 @@ def _hidden(made: Any, names: tuple[str, ...]) -> list[str]:
 def _remade(made: Any, state: SavedState) -> Any:
     if issubclass(made, tuple):
         return made(**state)
-    hidden = _hidden(made, tuple(state))
+    hidden = _hiding(made, tuple(state))
     if hidden:
         raise ValueError(f"{made.__name__} has a method {hidden[0]}, which cannot be stored")
     value = made.__new__(made)
@@ -521,7 +520,7 @@ def _number_and_unit(value: np.timedelta64) -> list[Any]:
     return [int(value.astype(np.int64)) * n_units, unit]
 
 
-class Block:
+class FileBlock:
     """The block of a file, whose arrays are read one after the other.
 
     Parameters
@@ -536,7 +535,7 @@ class Block:
 
     def __init__(self, stream: Any, size: int, is_small: bool) -> None:
         self._stream, self._left = stream, size
-        self._memory = OwnMemory(stream.read(size)) if is_small else None
+        self._memory = Block(stream.read(size)) if is_small else None
         self._size = size
 
     def array(self, word: Any) -> Matrix:

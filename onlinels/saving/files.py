@@ -24,8 +24,8 @@ from onlinels.locks import Lock, all_held
 from onlinels.numerics import owned, restore
 from onlinels.saving.description import (
     ALIGNMENT,
-    Block,
     Builder,
+    FileBlock,
     Writer,
     is_by_column,
     kind_of,
@@ -488,7 +488,7 @@ def _read_model(
         return builder.value(node), builder.parts
     with archive.open(BLOCK_NAME) as member:
         size = archive.getinfo(BLOCK_NAME).file_size - _skip_header(member)
-        block = Block(member, size, size <= MAX_SHARED_BYTES)
+        block = FileBlock(member, size, size <= MAX_SHARED_BYTES)
         builder = Builder(block.array, n_described, has_array_numbers=True)
         model = builder.value(node)
         block.check_end()

@@ -195,12 +195,15 @@ class Packer:
         # Some of them may have been made for this call.
         self._kept.append(parts)
         for part in values:
-            # Measured: most parts are None or a number, and a call costs as much as all this.
+            # Measured: most parts are None, a number or an array, and a call costs as much as this.
             if part is None:
                 self._form.append("-")
             elif type(part) in SHARED_TYPES:
                 self._form.append(".")
                 self._others.append(part)
+            elif type(part) is np.ndarray and id(part) not in self._places:
+                self._put_array(part)
+                self._places[id(part)] = len(self._places)
             else:
                 self._put(part)
 
@@ -385,17 +388,17 @@ def _maker_of(name: str, attributes: list[str]) -> Callable[[Any], Any]:
         if [*made._fields] == attributes:
             return partial(tuple.__new__, made)
         return lambda parts: made(**dict(zip(attributes, parts, strict=True)))
-    put = object.__setattr__
+    new, put = object.__new__, object.__setattr__
 
     def make(parts: tuple[Any, ...]) -> Any:
-        value = made.__new__(made)
+        value = new(made)
         # One by one: so objects share the table of their names.
         for attribute, part in zip(attributes, parts, strict=True):
             put(value, attribute, part)
         return value
 
     def restored(parts: tuple[Any, ...]) -> Any:
-        value = made.__new__(made)
+        value = new(made)
         value.__setstate__(dict(zip(attributes, parts, strict=True)))
         return value
 
