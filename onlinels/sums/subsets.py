@@ -89,7 +89,7 @@ class Subsets:
     whole: Statistics
     inliers: Statistics | None = None
     folds: tuple[Subsets, ...] = ()
-    hashes: Hashes = field(default_factory=lambda: name_hashes(()))
+    hashes: Hashes = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
 
     @property
     def n_folds(self) -> int:
