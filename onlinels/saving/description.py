@@ -125,7 +125,7 @@ class Short(NamedTuple):
 SHORT: dict[type, Short] = {}
 """Classes whose objects are pickled and copied as a plain value."""
 
-AS_THEY_ARE: set[type] = set()
+PACKED_AS_THEY_ARE: set[type] = set()
 """Classes whose objects are pickled and copied by their attributes, which files do not hold."""
 
 
@@ -181,7 +181,7 @@ def savable(
         if short is not None:
             SHORT[made] = short
         if as_it_is:
-            AS_THEY_ARE.add(made)
+            PACKED_AS_THEY_ARE.add(made)
         name, maker = made.__name__, make or partial(_remade, made)
         kind = SavableClass(made, name, take, maker, check, computed)
         # If a module is executed again, its first classes stay, because other modules hold them.

@@ -22,7 +22,7 @@ import numpy as np
 from onlinels.checks import Matrix
 from onlinels.numerics import Block, owned, restore
 from onlinels.saving.description import (
-    AS_THEY_ARE,
+    PACKED_AS_THEY_ARE,
     PLAIN_TYPES,
     SHORT,
     kind_named,
@@ -78,7 +78,7 @@ def _recipe_of(kind: Any, is_copy: bool) -> Recipe | None:
 
     Objects of other packages are not, and for copies those that copy themselves.
     """
-    if kind in AS_THEY_ARE:
+    if kind in PACKED_AS_THEY_ARE:
         return Recipe(None, vars)
     copies_itself = hasattr(kind, "__deepcopy__") and not hasattr(kind, "_own_state")
     if kind_of(kind) is None or not kind.__module__.startswith("onlinels."):
@@ -404,5 +404,5 @@ def _maker_of(name: str, attributes: list[str]) -> Callable[[Any], Any]:
 
     # A class with a `__setstate__` of its own may read attributes of earlier versions.
     is_current = is_dataclass(made) and attributes == [field.name for field in fields(made)]
-    is_current = is_current or made in AS_THEY_ARE
+    is_current = is_current or made in PACKED_AS_THEY_ARE
     return make if is_current or made.__setstate__ is restore else restored
