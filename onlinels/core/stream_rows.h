@@ -1,7 +1,7 @@
 /* `StreamRows` belongs to a stream model in one state, like `SingleRows` to a linear model: it reads, predicts and
  * learns rows of known names whose labels come at once, into the model's own arrays. What it does not know it hands
- * back by NotImplemented, with no answer changed: then Python code takes over what was asked and learnt here (`told`),
- * and these rows are closed. Its caller holds the model's lock. */
+ * back by NotImplemented, with no answer changed: then Python code takes over what was asked and learnt here
+ * (`told`), and these rows are closed. Its caller holds the model's lock. */
 #ifndef ONLINELS_STREAM_ROWS_H
 #define ONLINELS_STREAM_ROWS_H
 
@@ -123,8 +123,8 @@ static int is_single_rows(PyObject *object)
 static PyObject *StreamRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"names", "types", "experts", "plain", "outputs", "labels", "label_types", "scale",
-                            "known", "factors", "arrays", "pending", "limit", "rate", "count", "n_rows", "last", "left",
-                            "n_most", "waits", "numbers", NULL};
+                            "known", "factors", "arrays", "pending", "limit", "rate", "count", "n_rows", "last",
+                            "left", "n_most", "waits", "numbers", NULL};
     StreamRows *self = (StreamRows *)PyType_GenericAlloc(type, 0);
     PyObject *scale, *known, *factors, *arrays, *pending;
     numbers_t t = {0};
