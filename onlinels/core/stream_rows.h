@@ -1,7 +1,7 @@
 /* `StreamRows` belongs to a stream model in one state, like `SingleRows` to a linear model: it reads, predicts and
- * learns rows of known names whose labels come at once, into the model's own arrays. What it does not know it hands back
- * by NotImplemented, with no answer changed: then Python code takes over what was asked and learnt here (`told`), and
- * these rows are closed. Its caller holds the model's lock. */
+ * learns rows of known names whose labels come at once, into the model's own arrays. What it does not know it hands
+ * back by NotImplemented, with no answer changed: then Python code takes over what was asked and learnt here
+ * (`told`), and these rows are closed. Its caller holds the model's lock. */
 #ifndef ONLINELS_STREAM_ROWS_H
 #define ONLINELS_STREAM_ROWS_H
 
@@ -122,9 +122,9 @@ static int is_single_rows(PyObject *object)
 
 static PyObject *StreamRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"names", "types", "experts", "plain", "outputs", "labels", "label_types", "scale", "known",
-                            "factors", "arrays", "pending", "limit", "rate", "count", "n_rows", "last", "left",
-                            "n_most", "waits", "numbers", NULL};
+    static char *names[] = {"names", "types", "experts", "plain", "outputs", "labels", "label_types", "scale",
+                            "known", "factors", "arrays", "pending", "limit", "rate", "count", "n_rows", "last",
+                            "left", "n_most", "waits", "numbers", NULL};
     StreamRows *self = (StreamRows *)PyType_GenericAlloc(type, 0);
     PyObject *scale, *known, *factors, *arrays, *pending;
     numbers_t t = {0};
@@ -133,8 +133,8 @@ static PyObject *StreamRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
             &PyFrozenSet_Type, &self->types, &self->experts, &self->plain, &self->outputs, &PyTuple_Type,
             &self->labels, &PyFrozenSet_Type, &self->label_types, &scale, &known, &factors, &PyTuple_Type, &arrays,
             &pending, &self->limit, &self->rate, &self->count, &self->n_rows, &self->last, &self->left,
-            &self->n_most, &self->waits, &t.unit, &t.n_errors, &t.weight, &t.error, &t.width, &t.low, &t.high, &t.before,
-            &t.last)) {
+            &self->n_most, &self->waits, &t.unit, &t.n_errors, &t.weight, &t.error, &t.width, &t.low, &t.high,
+            &t.before, &t.last)) {
         t.rate = self->rate;
         self->number = t;
         if (!are_experts((PyObject *)self->experts) || !is_single_rows((PyObject *)self->plain)
@@ -192,8 +192,8 @@ static int read_value(StreamRows *self, PyObject *place, PyObject *value)
         return read_gap(self, place);
     if (PyUnicode_CheckExact(value)) {
         texts = PyTuple_GetItem(place, 1);
-        if (column >= 0 || !texts || !PyDict_CheckExact(texts)) /* A text among numbers is a gap: Python code warns. */
-            return 0;
+        if (column >= 0 || !texts || !PyDict_CheckExact(texts))
+            return 0; /* A text among numbers is a gap, of which Python code warns. */
         if (!(found = PyDict_GetItemWithError(texts, value)))
             return PyDict_Size(texts) >= self->n_most;
         column = PyLong_AsSsize_t(found);
@@ -437,8 +437,8 @@ static PyObject *StreamRows_learn(StreamRows *self, PyObject *const *args, Py_ss
 
 /* Close these rows, and return what Python code does not know: numbers of rows learnt, of predictions, and of those
  * with a row of their own; the column of the last label; the row, target and weight that plain least squares has not
- * learnt, or None; what is known of gaps; the dict that was predicted last, its forecasts and mixture, or None; and of numbers,
- * those of `numbers_t`, and the last two rows. */
+ * learnt, or None; what is known of gaps; the dict that was predicted last, its forecasts and mixture, or None; and
+ * of numbers, those of `numbers_t`, and the last two rows. */
 static PyObject *StreamRows_told(StreamRows *self, PyObject *none)
 {
     const numbers_t *t = &self->number;
@@ -453,8 +453,8 @@ static PyObject *StreamRows_told(StreamRows *self, PyObject *none)
     PyObject *rows = self->n ? Py_NewRef(Py_None) : Py_BuildValue("NN", list_of(self->m, t->row_before, NULL),
                                                                   list_of(self->m, t->row, NULL));
     return Py_BuildValue("nnnnNNN(ddddddddd)N", self->n_learnt, self->n_asked, self->n_stored, self->last, pending,
-                         list_of(2 * self->n_names, self->known, NULL), asked, t->unit, t->n_errors, t->weight, t->error, t->width, t->low, t->high, t->before,
-                         t->last, rows);
+                         list_of(2 * self->n_names, self->known, NULL), asked, t->unit, t->n_errors, t->weight,
+                         t->error, t->width, t->low, t->high, t->before, t->last, rows);
 }
 
 static PyObject *StreamRows_count(StreamRows *self, PyObject *none) { return PyLong_FromSsize_t(self->n_learnt); }
