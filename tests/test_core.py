@@ -644,7 +644,9 @@ def test_functions(targets, is_centred, mode, monkeypatch):
                 known = slice(found if method == "predict_learn" else None)
                 told = [each[known].copy() for each in written if each is not None]
                 answers.append([found, told])
-            assert are_close(*answers, 1e-12), (seed, method, arguments)
+            # Discriminants lose the digits that classes far apart leave to the scatter within.
+            tolerance = 1e-9 if method == "rule" else 1e-12
+            assert are_close(*answers, tolerance), (seed, method, arguments)
             for found, expected in zip(*(arrays_of(*parts) for _, parts in both), strict=True):
                 np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
         assert both[0][1][0].count > 50

@@ -431,6 +431,7 @@ def hands_of(time: Time, dates: bool, above: bool = False) -> tuple[float, float
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> hands_of(2**60 + 1, dates=True), hands_of(0.5, dates=False)
     ((1.152921504606847e+18, 1.0), (0.5, 0.0))
     >>> hands_of(Fraction(1, 3), dates=False), hands_of(Fraction(1, 3), True, above=True)

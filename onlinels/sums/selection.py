@@ -379,7 +379,7 @@ def accepts_ridge(sums: Sums, ridge: float) -> bool:
     Examples
     --------
     >>> sums = Sums(np.diag([1.0, 4.0]), np.array([[3.0], [2.0]]), np.array([12.0]), 5.0)
-    >>> accepts_ridge(sums, 1.0), accepts_ridge(sums, 100.0)
+    >>> accepts_ridge(sums, 1.0), accepts_ridge(sums, 0.01)
     (True, False)
     """
     freedom, total = sums.weight - sums.n_free, float(sums.target_squares.sum())
