@@ -170,3 +170,15 @@ def test_few_rows_of_many_features_are_solved_by_rank(ridge, fit_intercept, monk
             A, T, _, _ = laws.weighted_centred(*rows, fit_intercept)
             expected = A.T @ np.linalg.solve(A @ A.T + model.ridge_ * np.eye(k + 1), T)
             np.testing.assert_allclose(model.output_weights, expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 5])
+def test_what_memory_held_before_is_in_no_sum(n_rows):
+    """The core adds four rows at once, also where there are fewer."""
+    X = np.random.default_rng(0).normal(size=(20 + n_rows, 120))
+    model, y = laws.fitted(LeastSquaresRegressor(1.0), X[:20], X[:20, 0]), X[20:, 0].copy()
+    model.learn_many(X[20:], y)  # For what is made with the first rows.
+    former = [np.full(4 * 121, np.nan) for _ in range(100)]
+    del former
+    model.learn_many(X[20:], y)
+    assert np.isfinite(model.statistics().gram).all()
