@@ -366,7 +366,8 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
     if (self->forgets)
         return PyBool_FromLong(learn_while_decaying(self, rows, k));
     const int can = are_plain(self, rows, k);
-    real *abouts = can ? PyMem_Malloc((size_t)(ROWS_AT_ONCE * size) * sizeof(real)) : NULL;
+    /* Zeros: rows that there are not have the weight 0, but 0 times NaN is NaN. */
+    real *abouts = can ? PyMem_Calloc((size_t)(ROWS_AT_ONCE * size), sizeof(real)) : NULL;
     if (can && !abouts)
         return PyErr_NoMemory();
     others.n_panels = 0;
