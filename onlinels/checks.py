@@ -632,8 +632,9 @@ def check_positive(name: str, value: Any) -> None:
 
 def check_number(name: str, value: Any, fits: Callable[[float], bool], expected: str) -> None:
     """Raise unless `value` is a real number for which `fits` is true; `expected` describes it."""
-    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    number = as_number(value) if is_real else None
+    number = value if type(value) is float else None
+    if number is None and isinstance(value, numbers.Real) and not isinstance(value, bool):
+        number = as_number(value)
     if number is None:
         raise TypeError(f"{name}={value!r} must be a number. Pass a number that is {expected}.")
     if not fits(number):

@@ -59,16 +59,16 @@ typedef struct {
     int is_short;          /* whether rows are forgotten so fast that the error of a new row decides */
 } products_t;
 
-/* A'A in units, in its eigenbasis. To stay within the range of numbers, A'A is divided by 2^shift, and Y'Y by a
- * power of 2 that is the same for all units. */
+/* A'A in units, in its eigenbasis. To stay within the range of numbers, A'A is divided by a power of 2, `scale`, and
+ * Y'Y by one that is the same for all units. */
 typedef struct {
-    ptrdiff_t m;
+    ptrdiff_t m;             /* number of eigenvalues above 0: at most the rank, but for rounding */
     const real *eigenvalues; /* (m): e_i */
     const real *fitted;      /* (m): z_i^2 / e_i */
     double never, total;
     double norm;             /* of the diagonal of A'A, not divided; 0 if nothing varies */
-    double freedom, weight;
-    int shift, is_short;
+    double freedom, weight, scale;
+    int is_short;
 } spectrum_t;
 
 /* A selected ridge, its criterion, and the difference of the criterion up to which ridges are tied. */
@@ -234,7 +234,7 @@ static int find_spectrum(const products_t *s, const double *units, real *scratch
         const double square = square_of(s, units, i);
         largest = square > largest ? square : largest;
     }
-    t->m = m;
+    t->m = 0;
     t->weight = s->weight;
     t->freedom = s->weight - s->n_free;
     t->is_short = s->is_short;
@@ -242,7 +242,7 @@ static int find_spectrum(const products_t *s, const double *units, real *scratch
     if (!(largest > 0.0 && s->total > 0.0))
         return largest == 0.0 || s->total == 0.0;
     const int shift = even_exponent(largest), of_targets = even_exponent(s->total);
-    t->shift = shift;
+    t->scale = ldexp(1.0, shift);
     t->total = ldexp(s->total, -of_targets);
     for (ptrdiff_t i = 0; i < m; i++) {
         const double square = ldexp(square_of(s, units, i), -shift);
@@ -262,16 +262,17 @@ static int find_spectrum(const products_t *s, const double *units, real *scratch
             by_rows[i * n + j] = z[j * m + i];
     if (!find_eigenvalues(m, n, d, e, by_rows))
         return 0;
-    for (ptrdiff_t i = 0; i < m; i++) {
-        eigenvalues[i] = d[i] > 0 ? d[i] : 0;
-        top = eigenvalues[i] > top ? eigenvalues[i] : top;
-    }
+    for (ptrdiff_t i = 0; i < m; i++)
+        top = d[i] > top ? d[i] : top;
     /* Directions whose eigenvalues are rounding fit nothing. */
     const double of_m = rounding() * (double)m, least_share = of_m > MAX_ROUNDING_ERROR ? of_m : MAX_ROUNDING_ERROR;
     for (ptrdiff_t i = 0; i < m; i++) {
         const real *own = by_rows + i * n;
-        fitted[i] = eigenvalues[i] > least_share * top ? dot(n, own, own) / eigenvalues[i] : 0;
-        explained += fitted[i];
+        if (!(d[i] > 0))
+            continue;
+        eigenvalues[t->m] = d[i];
+        fitted[t->m] = d[i] > least_share * top ? dot(n, own, own) / d[i] : 0;
+        explained += fitted[t->m++];
     }
     const double never = t->total - explained, least = MAX_ROUNDING_ERROR * t->total;
     t->eigenvalues = eigenvalues;
@@ -286,7 +287,7 @@ static int find_spectrum(const products_t *s, const double *units, real *scratch
 SUM_KERNEL double likelihood_of(const spectrum_t *t, double ridge)
 {
     REORDER
-    const double inverse = ldexp(1.0 / ridge, t->shift);
+    const double inverse = t->scale / ridge;
     double left = 0.0, complexity = 0.0;
     for (ptrdiff_t i = 0; i < t->m; i++)
         left += t->fitted[i] / (1.0 + t->eigenvalues[i] * inverse);
@@ -302,7 +303,7 @@ SUM_KERNEL double likelihood_of(const spectrum_t *t, double ridge)
 /* The logarithm of the squared error RSS(c) exp(p(c) / n) of a new row: see `new_row_criterion`. */
 static double error_of_new_row(const spectrum_t *t, double ridge)
 {
-    const double inverse = ldexp(1.0 / ridge, t->shift);
+    const double inverse = t->scale / ridge;
     double left = t->never, n_parameters = 0.0;
     for (ptrdiff_t i = 0; i < t->m; i++) {
         const double shrunk = 1.0 / (1.0 + t->eigenvalues[i] * inverse);
@@ -314,11 +315,9 @@ static double error_of_new_row(const spectrum_t *t, double ridge)
 
 static double ridge_at(ptrdiff_t power) { return pow(10.0, (double)power / RIDGES_PER_DECADE); }
 
-/* The criterion of the ridge 10^(power / RIDGES_PER_DECADE). With no more rows than free parameters, the largest
- * ridge is the best. */
-static double judged(const spectrum_t *t, ptrdiff_t power)
+/* The criterion of a ridge. With no more rows than free parameters, the largest ridge is the best. */
+static double judged(const spectrum_t *t, double ridge)
 {
-    const double ridge = ridge_at(power);
     return t->is_short ? error_of_new_row(t, ridge) : t->freedom > 0.0 ? likelihood_of(t, ridge) : -ridge;
 }
 
@@ -345,9 +344,11 @@ static choice_t best_ridge(const spectrum_t *t)
     const ptrdiff_t n_coarse = (last - first) / COARSE + 1;
     choice.tie = likelihood_tie > TIE_TOLERANCE ? likelihood_tie : TIE_TOLERANCE;
     choice.tie = t->is_short ? SQUARED_ERROR_TOLERANCE : choice.tie;
+    const double step_of_grid = ridge_at(COARSE);
+    double ridge = ridge_at(first);
     ptrdiff_t best = first;
-    for (ptrdiff_t i = 0; i < n_coarse && i < MOST_COARSE; i++) {
-        values[i] = judged(t, first + i * COARSE);
+    for (ptrdiff_t i = 0; i < n_coarse && i < MOST_COARSE; i++, ridge *= step_of_grid) { /* A power takes longer. */
+        values[i] = judged(t, ridge);
         least = values[i] < least ? values[i] : least;
     }
     for (ptrdiff_t i = 0; i < n_coarse && i < MOST_COARSE; i++)
@@ -363,7 +364,7 @@ static choice_t best_ridge(const spectrum_t *t)
         double lowest = HUGE_VAL;
         for (ptrdiff_t i = start; i <= stop; i += step) {
             if (fine[i] != fine[i])
-                fine[i] = judged(t, from + i * FINE);
+                fine[i] = judged(t, ridge_at(from + i * FINE));
             lowest = fine[i] < lowest ? fine[i] : lowest;
         }
         for (ptrdiff_t i = start; i <= stop; i += step)
@@ -374,7 +375,7 @@ static choice_t best_ridge(const spectrum_t *t)
     if (at > 0 && at < end) {
         for (ptrdiff_t i = at - 1; i <= at + 1; i += 2)
             if (fine[i] != fine[i])
-                fine[i] = judged(t, from + i * FINE);
+                fine[i] = judged(t, ridge_at(from + i * FINE));
         const double before = fine[at - 1] - fine[at], after = fine[at + 1] - fine[at], both = before + after;
         if (both > choice.tie && both < HUGE_VAL) {
             const double vertex = fine[at] - (before - after) * (before - after) / both / 8.0;
@@ -390,7 +391,7 @@ static choice_t best_ridge(const spectrum_t *t)
 /* Whether Rao's score test accepts a ridge: `is_accepted` of recursion.h in the eigenbasis, where K is diagonal. */
 static int accepts(const spectrum_t *t, double ridge)
 {
-    const double inverse = ldexp(1.0 / ridge, t->shift), f = t->freedom;
+    const double inverse = t->scale / ridge, f = t->freedom;
     double least = t->never, penalty = 0.0, trace = 0.0, square = 0.0;
     if (!(t->norm > 0.0 && f > 0.0))
         return 0;

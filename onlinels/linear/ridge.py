@@ -585,8 +585,13 @@ def first_penalty() -> tuple[Penalty, float]:
 
     It does not depend on any setting, and is no selection: a fleet of models is made in no time.
     """
-    first = Penalty(doubles_at=next_doubling(0), constants=np.zeros(0))
-    return first, float(next_checkpoint(0, 0))
+    first = object.__new__(Penalty)
+    first.numbers = FIRST_PENALTY.numbers.copy()
+    return first, FIRST_DUE
+
+
+FIRST_PENALTY = Penalty(doubles_at=next_doubling(0), constants=np.zeros(0))
+FIRST_DUE = float(next_checkpoint(0, 0))
 
 
 def only_values(statistics: Statistics) -> Floats:
