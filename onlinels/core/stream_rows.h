@@ -310,13 +310,7 @@ static PyObject *StreamRows_scores(StreamRows *self, PyObject *x)
 
 static PyObject *StreamRows_label(StreamRows *self, PyObject *x)
 {
-    Py_ssize_t best = 0;
-    if (!self->n || !ask(self, x))
-        return not_known();
-    for (Py_ssize_t k = 1; k < self->n; k++)
-        if (self->mixture[k] > self->mixture[best]) /* the first of equal ones */
-            best = k;
-    return Py_XNewRef(PyTuple_GetItem(self->labels, best));
+    return self->n && ask(self, x) ? label_of(self->labels, self->n, self->mixture) : not_known();
 }
 
 /* The probability of every class, by label. */
@@ -326,14 +320,7 @@ static PyObject *StreamRows_probabilities(StreamRows *self, PyObject *x)
         return not_known();
     memcpy(self->scores, self->mixture, (size_t)self->n * sizeof(real));
     calibrate(self->n, self->scores, self->count, self->n_scales, self->scales, self->losses, self->penalties);
-    PyObject *found = PyDict_New();
-    for (Py_ssize_t k = 0; found && k < self->n; k++) {
-        PyObject *label = PyTuple_GetItem(self->labels, k), *probability = PyFloat_FromDouble(self->scores[k]);
-        if (!label || !probability || PyDict_SetItem(found, label, probability))
-            Py_CLEAR(found);
-        Py_XDECREF(probability);
-    }
-    return found;
+    return by_label(self->labels, 1, self->n, self->scores, NULL);
 }
 
 /* The mean and the standard deviation of a new target. */
