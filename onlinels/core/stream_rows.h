@@ -115,11 +115,6 @@ static int take_stream(StreamRows *self, PyObject *scale, PyObject *known, PyObj
     return pending == Py_None || take_pending(self, pending);
 }
 
-static int is_single_rows(PyObject *object)
-{
-    return PyType_GetSlot(Py_TYPE(object), Py_tp_dealloc) == (void *)SingleRows_dealloc;
-}
-
 static PyObject *StreamRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"names", "types", "experts", "plain", "outputs", "labels", "label_types", "scale",
@@ -137,7 +132,8 @@ static PyObject *StreamRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
             &t.before, &t.last)) {
         t.rate = self->rate;
         self->number = t;
-        if (!are_experts((PyObject *)self->experts) || !is_single_rows((PyObject *)self->plain)
+        if (!has_dealloc((PyObject *)self->experts, (void *)Experts_dealloc)
+            || !has_dealloc((PyObject *)self->plain, (void *)SingleRows_dealloc)
             || !(self->outputs == Py_None || PyDict_CheckExact(self->outputs)))
             PyErr_SetString(PyExc_TypeError, "experts, plain or outputs are of another type");
         else if (take_stream(self, scale, known, factors, arrays, pending)) {
