@@ -228,32 +228,42 @@ static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
     return list_of(self->sums.n, self->row.scores, NULL);
 }
 
-static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
+/* The label with the highest of n scores, the first of equal ones. */
+static PyObject *label_of(PyObject *labels, Py_ssize_t n, const real *scores)
 {
     Py_ssize_t best = 0;
-    if (!score_row(self, x))
-        return not_known();
-    for (ptrdiff_t j = 1; j < self->sums.n; j++)
-        if (self->row.scores[j] > self->row.scores[best]) /* the first of equal ones */
-            best = j;
-    return Py_XNewRef(PyTuple_GetItem(self->labels, best));
+    for (Py_ssize_t k = 1; k < n; k++)
+        if (scores[k] > scores[best])
+            best = k;
+    return Py_XNewRef(PyTuple_GetItem(labels, best));
 }
 
-/* Return the scores, which have become probabilities, by label: a dict, or a list if labels are compared by Python
- * code. Labels of classes without rows follow, which have what is `fixed`. */
-static PyObject *by_label(const SingleRows *self)
+static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
 {
-    const Py_ssize_t n = self->sums.n, n_labels = PyTuple_Size(self->labels);
-    const int is_plain = PyDict_CheckExact(self->targets) && PyDict_Size(self->targets) == n;
-    PyObject *found = is_plain ? PyDict_New() : PyList_New(n_labels);
+    return score_row(self, x) ? label_of(self->labels, self->sums.n, self->row.scores) : not_known();
+}
+
+/* Return n probabilities by label: a dict, or a list if labels are compared by Python code. Labels of classes without
+ * rows follow, which have what is `fixed`. */
+static PyObject *by_label(PyObject *labels, int are_plain, Py_ssize_t n, const real *probabilities, const real *fixed)
+{
+    const Py_ssize_t n_labels = PyTuple_Size(labels);
+    PyObject *found = are_plain ? PyDict_New() : PyList_New(n_labels);
     for (Py_ssize_t k = 0; found && k < n_labels; k++) {
-        PyObject *share = PyFloat_FromDouble(k < n ? self->row.scores[k] : self->fixed[k]);
-        if (!share || (is_plain ? PyDict_SetItem(found, PyTuple_GetItem(self->labels, k), share)
-                                : PyList_SetItem(found, k, Py_XNewRef(share))))
+        PyObject *share = PyFloat_FromDouble(k < n ? probabilities[k] : fixed[k]);
+        if (!share || (are_plain ? PyDict_SetItem(found, PyTuple_GetItem(labels, k), share)
+                                 : PyList_SetItem(found, k, Py_XNewRef(share))))
             Py_CLEAR(found);
         Py_XDECREF(share);
     }
     return found;
+}
+
+/* The scores of the row, which have become probabilities, by label. */
+static PyObject *shares_by_label(const SingleRows *self)
+{
+    const int are_plain = PyDict_CheckExact(self->targets) && PyDict_Size(self->targets) == self->sums.n;
+    return by_label(self->labels, are_plain, self->sums.n, self->row.scores, self->fixed);
 }
 
 /* What is left for the classes with rows. */
@@ -275,7 +285,7 @@ static PyObject *SingleRows_probabilities(SingleRows *self, PyObject *x)
         project(n, self->row.scores, self->row.errors);
     else
         softmax(n, self->row.scores, self->fixed, left_by_fixed(self));
-    return by_label(self);
+    return shares_by_label(self);
 }
 
 /* ---- Calibration ------------------------------------------------------------------------------- */
@@ -294,7 +304,7 @@ static PyObject *SingleRows_calibrated(SingleRows *self, PyObject *const *args, 
     const double left = left_by_fixed(self);
     for (Py_ssize_t k = 0; k < n; k++)
         self->row.scores[k] *= (real)left;
-    return by_label(self);
+    return shares_by_label(self);
 }
 
 /* Add the losses of a dict with a label, for each scale, before it is learnt: add_losses(x, y, w, scales, losses). */

@@ -64,22 +64,30 @@ static void softmax(ptrdiff_t n, real *p, const real *fixed, double left)
         p[k] = p[k] < 0 ? -p[k] : (real)(p[k] / sum * left);
 }
 
+/* Replace n scores p by the softmax of them times a scale. */
+static void exponentiate(ptrdiff_t n, double scale, real *p)
+{
+    double highest = -HUGE_VAL, sum = 0;
+    for (ptrdiff_t k = 0; k < n; k++)
+        highest = p[k] > highest ? p[k] : highest;
+    for (ptrdiff_t k = 0; k < n; k++)
+        sum += p[k] = (real)exp(scale * (p[k] - highest));
+    for (ptrdiff_t k = 0; k < n; k++)
+        p[k] = (real)(p[k] / sum);
+}
+
 /* Replace n scores p by the softmax of them times a scale, after Laplace's rule of succession, which counts one more
  * row of each class beside the rows learnt: the scale of the least loss, with penalties (n_scales). */
 static void calibrate(ptrdiff_t n, real *p, double count, ptrdiff_t n_scales, const real *scales,
                       const real *losses, const real *penalties)
 {
     ptrdiff_t best = 0;
-    double highest = -HUGE_VAL, sum = 0;
     for (ptrdiff_t i = 1; i < n_scales; i++)
         if (losses[i] + penalties[i] < losses[best] + penalties[best])
             best = i;
+    exponentiate(n, scales[best], p);
     for (ptrdiff_t k = 0; k < n; k++)
-        highest = p[k] > highest ? p[k] : highest;
-    for (ptrdiff_t k = 0; k < n; k++)
-        sum += p[k] = (real)exp(scales[best] * (p[k] - highest));
-    for (ptrdiff_t k = 0; k < n; k++)
-        p[k] = (real)((count * (p[k] / sum) + 1.0) / (count + (double)n));
+        p[k] = (real)((count * p[k] + 1.0) / (count + (double)n));
 }
 
 /* Add the loss of such probabilities, -w log p of a class, for each scale (n_scales) to the losses. */

@@ -72,21 +72,20 @@ static PyObject *mix_numbers(PyObject *module, PyObject *args)
     const Py_ssize_t n = PyObject_Size(PyTuple_GetItem(args, 0)), n_all = n + N_OTHERS;
     numbers_t t = {0};
     double plain;
-    real *scores = n < 0 ? NULL : memory_of(args, 0, n, REALS, TO_READ), *forecasts;
-    if (!scores || !(t.targets = memory_of(args, 1, N_SCALE_PARTS * N_QUANTITIES, REALS, TO_READ))
+    PyObject *a; /* an array, which is taken below */
+    real *scores, *forecasts;
+    if (n < 0
+        || !PyArg_ParseTuple(args, "OOOOOOdddddd", &a, &a, &a, &a, &a, &a, &plain, &t.unit, &t.last, &t.low, &t.high,
+                             &t.rate)
+        || !(scores = memory_of(args, 0, n, REALS, TO_READ))
+        || !(t.targets = memory_of(args, 1, N_SCALE_PARTS * N_QUANTITIES, REALS, TO_READ))
         || !(t.quantities = memory_of(args, 2, n, INTEGERS, TO_READ))
         || !(t.priors = memory_of(args, 3, n_all, REALS, TO_READ))
         || !(t.losses = memory_of(args, 4, n_all, REALS, TO_READ))
         || !(forecasts = memory_of(args, 5, n_all, REALS, TO_WRITE)))
         return NULL;
-    PyObject *numbers = PyTuple_GetSlice(args, 6, 12);
-    const int is_read = numbers
-                        && PyArg_ParseTuple(numbers, "dddddd", &plain, &t.unit, &t.last, &t.low, &t.high, &t.rate);
-    Py_XDECREF(numbers);
-    if (is_read && n_all > MAX_FORECASTS)
-        PyErr_SetString(PyExc_ValueError, "there are too many forecasts");
-    if (!is_read || PyErr_Occurred())
-        return NULL;
+    if (n_all > MAX_FORECASTS)
+        return PyErr_Format(PyExc_ValueError, "there are too many forecasts");
     return PyFloat_FromDouble(mix_forecasts(n, &t, scores, (real)plain, forecasts));
 }
 
@@ -97,14 +96,13 @@ static PyObject *judge_forecast(PyObject *module, PyObject *args)
     const Py_ssize_t n = PyObject_Size(PyTuple_GetItem(args, 0));
     numbers_t t = {0};
     double mixture, target, w, pace;
-    real *forecasts = n < 0 ? NULL : memory_of(args, 0, n, REALS, TO_READ);
-    if (!forecasts || !(t.losses = memory_of(args, 1, n, REALS, TO_WRITE)))
-        return NULL;
-    PyObject *numbers = PyTuple_GetSlice(args, 2, 10);
-    const int is_read = numbers && PyArg_ParseTuple(numbers, "dddddddd", &t.n_errors, &t.weight, &t.error, &t.width,
-                                                    &mixture, &target, &w, &pace);
-    Py_XDECREF(numbers);
-    if (!is_read)
+    PyObject *a; /* an array, which is taken below */
+    real *forecasts;
+    if (n < 0
+        || !PyArg_ParseTuple(args, "OOdddddddd", &a, &a, &t.n_errors, &t.weight, &t.error, &t.width, &mixture,
+                             &target, &w, &pace)
+        || !(forecasts = memory_of(args, 0, n, REALS, TO_READ))
+        || !(t.losses = memory_of(args, 1, n, REALS, TO_WRITE)))
         return NULL;
     judge_number(n, &t, forecasts, mixture, target, w, pace);
     return Py_BuildValue("dddd", t.n_errors, t.weight, t.error, t.width);
@@ -243,11 +241,6 @@ static void Experts_dealloc(Experts *self)
     PyObject_GC_UnTrack(self);
     PyMem_Free(self->numbers);
     release((PyObject *)self);
-}
-
-static int are_experts(PyObject *object)
-{
-    return PyType_GetSlot(Py_TYPE(object), Py_tp_dealloc) == (void *)Experts_dealloc;
 }
 
 /* Score a row of scaled features after a label, unless it was scored just now. */

@@ -266,16 +266,24 @@ static PyObject *SingleRows_predict_learn(SingleRows *self, PyObject *arrays)
     return PyLong_FromSsize_t(k);
 }
 
-/* Whether all k rows of arrays, each of weight 1, can be learnt here. */
-static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
+/* Load a row that is at least as far from the mean as any of k rows of arrays. Return whether their sums of squares
+ * stay within float64. */
+static int load_farthest(SingleRows *self, void *const *rows, Py_ssize_t k)
 {
     const sums_t *s = &self->sums;
     const double total = dot(k * s->m, rows[X], rows[X]);
     const double of_targets = self->counts ? 1.0 : dot(k * s->n, rows[TARGETS], rows[TARGETS]);
-    int can = can_learn(self, 1.0) && s->n_panels == 1 && !self->inliers.m
-              && s->tally[1] >= MIN_ROWS_DWARFED && total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
-    for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
+    for (ptrdiff_t i = 0; i < s->m + s->n; i++)
         self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
+    return total <= MAX_SQUARES && of_targets <= MAX_SQUARES;
+}
+
+/* Whether all k rows of arrays, each of weight 1, can be learnt here. */
+static int are_plain(SingleRows *self, void *const *rows, Py_ssize_t k)
+{
+    const sums_t *s = &self->sums;
+    int can = load_farthest(self, rows, k) && can_learn(self, 1.0) && s->n_panels == 1 && !self->inliers.m
+              && s->tally[1] >= MIN_ROWS_DWARFED;
     prepare(s, &self->row, 1.0, 1.0);
     const int are_far = can && dwarfs(s, &self->row);
     for (Py_ssize_t i = 0; can && (self->constants || self->counts || are_far) && i < k; i++) {
@@ -319,12 +327,9 @@ static double decay_by_rows(const SingleRows *self, void *const *rows, Py_ssize_
 static int are_plain_while_decaying(SingleRows *self, void *const *rows, Py_ssize_t k)
 {
     const sums_t *s = &self->sums;
-    const double total = dot(k * s->m, rows[X], rows[X]), left = decay_by_rows(self, rows, k);
-    const double of_targets = self->counts ? 1.0 : dot(k * s->n, rows[TARGETS], rows[TARGETS]);
-    if (!can_learn(self, 1.0) || !(total <= MAX_SQUARES && of_targets <= MAX_SQUARES && left > EPS))
+    const double left = decay_by_rows(self, rows, k);
+    if (!can_learn(self, 1.0) || !load_farthest(self, rows, k) || !(left > EPS))
         return 0;
-    for (ptrdiff_t i = 0; i < s->m + s->n; i++) /* No row is farther from the mean than this one. */
-        self->row.values[i] = sqrt(i < s->m ? total : of_targets) + 2.0 * fabs(mean_of(s, i));
     prepare(s, &self->row, 1.0 / left, 1.0);
     return (self->inliers.m || (s->tally[1] * left >= MIN_ROWS_DWARFED && !dwarfs(s, &self->row))) && is_chosen(self)
            && (double)k <= self->registers[NEXT_DUE] - s->tally[0]

@@ -281,8 +281,9 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
                                        &self->ridge.ridge, &self->ridge.scaling, &self->decay, &self->most,
                                        &self->least_share, &self->patience, &self->mode, &self->learns,
                                        &self->forgets, &self->counts_dates, &self->warns)) {
-        if (!is_reader((PyObject *)self->features)
-            || !(self->targets == Py_None || PyDict_CheckExact(self->targets) || is_reader(self->targets)))
+        if (!has_dealloc((PyObject *)self->features, (void *)Reader_dealloc)
+            || !(self->targets == Py_None || PyDict_CheckExact(self->targets)
+                 || has_dealloc(self->targets, (void *)Reader_dealloc)))
             PyErr_SetString(PyExc_TypeError, "features or targets are no reader");
         else if (self->ridge.scaling == GIVEN && a[5] == Py_None)
             PyErr_SetString(PyExc_ValueError, "the units are not given");

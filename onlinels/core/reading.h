@@ -191,9 +191,10 @@ static void Reader_dealloc(Reader *self)
     release((PyObject *)self);
 }
 
-static int is_reader(PyObject *object)
+/* Whether an object is of the type that has this function. */
+static int has_dealloc(PyObject *object, void *dealloc)
 {
-    return PyType_GetSlot(Py_TYPE(object), Py_tp_dealloc) == (void *)Reader_dealloc;
+    return PyType_GetSlot(Py_TYPE(object), Py_tp_dealloc) == dealloc;
 }
 
 /* ---- Arrays ------------------------------------------------------------------------------------ */

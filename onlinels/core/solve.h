@@ -4,7 +4,7 @@
  * f (A'A + D) f has a unit diagonal, so that the units of features do not matter. Its factor U is upper triangular,
  * from the last feature to the first:
  *
- *     f (A'A + D) f = U U'        P = f U^-T U^-1 f        W = P A'Y        log det = 2 sum log U_jj
+ *     f (A'A + D) f = U U'        P = f U^-T U^-1 f        W = P A'Y
  *
  * So all loops run down columns of the upper triangle, where A'A lies. On the diagonal are the reciprocals of the
  * pivots. Features that hold rounding alone have f = 0: in the system, a 1 on the diagonal and 0 elsewhere.
@@ -182,15 +182,6 @@ SUM_KERNEL double penalised_trace(ptrdiff_t m, const real *RESTRICT u, const rea
         }
     }
     return trace;
-}
-
-/* The logarithm of the determinant of U U'. */
-INLINE double log_determinant(ptrdiff_t m, const real *u)
-{
-    double sum = 0;
-    for (ptrdiff_t j = 0; j < m; j++)
-        sum -= log((double)u[j * (m + 1)]);
-    return 2.0 * sum;
 }
 
 /* ---- The system --------------------------------------------------------------------------------- */

@@ -163,18 +163,6 @@ static void activate(const experts_t *e, const stream_row_t *row)
         units[i] = tanh(units[i]);
 }
 
-/* Turn scores into their softmax. */
-static void exponentiate(ptrdiff_t n, real *scores)
-{
-    real most = -HUGE_VAL, sum = 0.0;
-    for (ptrdiff_t k = 0; k < n; k++)
-        most = scores[k] > most ? scores[k] : most;
-    for (ptrdiff_t k = 0; k < n; k++)
-        sum += scores[k] = exp(scores[k] - most);
-    for (ptrdiff_t k = 0; k < n; k++)
-        scores[k] /= sum;
-}
-
 /* Compute the activations and scores of a row. */
 static void score(const experts_t *e, const stream_row_t *row)
 {
@@ -202,7 +190,7 @@ static void score(const experts_t *e, const stream_row_t *row)
         for (ptrdiff_t k = 0; k < l->n; k++)
             scores[k] = dot(l->size, l->memory.weights + k * l->size, l->seen);
         if (!l->memory.inverse)
-            exponentiate(l->n, scores);
+            exponentiate(l->n, 1.0, scores);
         scores += l->n;
     }
     for (ptrdiff_t k = 0; k < e->n; k++)

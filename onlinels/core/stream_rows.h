@@ -115,11 +115,6 @@ static int take_stream(StreamRows *self, PyObject *scale, PyObject *known, PyObj
     return pending == Py_None || take_pending(self, pending);
 }
 
-static int is_single_rows(PyObject *object)
-{
-    return PyType_GetSlot(Py_TYPE(object), Py_tp_dealloc) == (void *)SingleRows_dealloc;
-}
-
 static PyObject *StreamRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"names", "types", "experts", "plain", "outputs", "labels", "label_types", "scale",
@@ -137,7 +132,8 @@ static PyObject *StreamRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
             &t.before, &t.last)) {
         t.rate = self->rate;
         self->number = t;
-        if (!are_experts((PyObject *)self->experts) || !is_single_rows((PyObject *)self->plain)
+        if (!has_dealloc((PyObject *)self->experts, (void *)Experts_dealloc)
+            || !has_dealloc((PyObject *)self->plain, (void *)SingleRows_dealloc)
             || !(self->outputs == Py_None || PyDict_CheckExact(self->outputs)))
             PyErr_SetString(PyExc_TypeError, "experts, plain or outputs are of another type");
         else if (take_stream(self, scale, known, factors, arrays, pending)) {
@@ -310,13 +306,7 @@ static PyObject *StreamRows_scores(StreamRows *self, PyObject *x)
 
 static PyObject *StreamRows_label(StreamRows *self, PyObject *x)
 {
-    Py_ssize_t best = 0;
-    if (!self->n || !ask(self, x))
-        return not_known();
-    for (Py_ssize_t k = 1; k < self->n; k++)
-        if (self->mixture[k] > self->mixture[best]) /* the first of equal ones */
-            best = k;
-    return Py_XNewRef(PyTuple_GetItem(self->labels, best));
+    return self->n && ask(self, x) ? label_of(self->labels, self->n, self->mixture) : not_known();
 }
 
 /* The probability of every class, by label. */
@@ -326,14 +316,7 @@ static PyObject *StreamRows_probabilities(StreamRows *self, PyObject *x)
         return not_known();
     memcpy(self->scores, self->mixture, (size_t)self->n * sizeof(real));
     calibrate(self->n, self->scores, self->count, self->n_scales, self->scales, self->losses, self->penalties);
-    PyObject *found = PyDict_New();
-    for (Py_ssize_t k = 0; found && k < self->n; k++) {
-        PyObject *label = PyTuple_GetItem(self->labels, k), *probability = PyFloat_FromDouble(self->scores[k]);
-        if (!label || !probability || PyDict_SetItem(found, label, probability))
-            Py_CLEAR(found);
-        Py_XDECREF(probability);
-    }
-    return found;
+    return by_label(self->labels, 1, self->n, self->scores, NULL);
 }
 
 /* The mean and the standard deviation of a new target. */

@@ -69,9 +69,9 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
     others[1] = row.errors[0];
     others[2] = spread(&s, &r, &row, 0);
     others[3] = row.errors[0];
-    others[4] = log_determinant(m, v.factor);
-    for (ptrdiff_t j = 0; j < m; j++)
-        others[4] -= 2.0 * log((double)v.scale[j]);
+    others[4] = 0;
+    for (ptrdiff_t j = 0; j < m; j++) /* log det of A'A + D, by the reciprocals of the pivots */
+        others[4] -= 2.0 * (log((double)v.factor[j * (m + 1)]) + log((double)v.scale[j]));
     r.weights = begun, r.criterion = least;
     if (!begin_recursion(&s, &v, 1.0, &r))
         return -1;
