@@ -236,6 +236,13 @@ static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
     return Py_XNewRef(PyTuple_GetItem(self->labels, best));
 }
 
+/* Whether every class has a label, and every other label a probability. */
+static int are_labelled(const SingleRows *self)
+{
+    const Py_ssize_t n = self->sums.n, n_labels = PyTuple_Size(self->labels);
+    return n_labels == n || (n_labels > n && self->fixed);
+}
+
 /* Return the scores, which have become probabilities, by label: a dict, or a list if labels are compared by Python
  * code. Labels of classes without rows follow, which have what is `fixed`. */
 static PyObject *by_label(const SingleRows *self)
@@ -266,7 +273,7 @@ static double left_by_fixed(const SingleRows *self)
 static PyObject *SingleRows_probabilities(SingleRows *self, PyObject *x)
 {
     const Py_ssize_t n = self->sums.n;
-    if (n > PyTuple_Size(self->labels) || !score_row(self, x))
+    if (!are_labelled(self) || !score_row(self, x))
         return not_known();
     if (self->kind == NO_PRIORS)
         project(n, self->row.scores, self->row.errors);
@@ -285,7 +292,7 @@ static PyObject *SingleRows_calibrated(SingleRows *self, PyObject *const *args, 
     for (Py_ssize_t i = 0; i < 3; i++)
         if (size < 1 || !(of_scales[i] = memory_in(args[1 + i], size, REALS, TO_READ)))
             return not_known();
-    if (n > PyTuple_Size(self->labels) || !score_row(self, args[0]))
+    if (!are_labelled(self) || !score_row(self, args[0]))
         return not_known();
     calibrate(n, self->row.scores, self->sums.tally[0], size, of_scales[0], of_scales[1], of_scales[2]);
     const double left = left_by_fixed(self);
