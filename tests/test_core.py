@@ -1122,6 +1122,17 @@ def test_choices_and_solutions_that_do_not_fit_are_refused():
                 method(wrong)
 
 
+@compiled
+def test_labels_and_counts_are_checked_when_they_are_used():
+    """Without priors, no other label has a probability; and names of targets are no classes."""
+    named, x, scales = arguments_that_fit() | {"priors": None}, {"a": 1.0, "b": 2.0}, np.ones(3)
+    rows = core.SingleRows(**(named | {"labels": ("x", "y", "z")}))
+    assert rows.probabilities(x) is NotImplemented
+    assert rows.calibrated(x, scales, scales, scales) is NotImplemented
+    rows = core.SingleRows(**(named | {"targets": batch.reader_of({"x": 0, "y": 1}, 2)}))
+    assert rows.learn(x, {"x": 1.0, "y": 0.0}, 1.0, None) is NotImplemented
+
+
 def arguments_that_fit():
     """Return the arguments of the core for a model with a clock and a recursion."""
     model = LeastSquaresClassifier(1.0, "recursive", half_life=50.0)

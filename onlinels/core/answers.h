@@ -238,6 +238,13 @@ static PyObject *label_of(PyObject *labels, Py_ssize_t n, const real *scores)
     return Py_XNewRef(PyTuple_GetItem(labels, best));
 }
 
+/* Whether every class has a label, and every other label a probability. */
+static int are_labelled(const SingleRows *self)
+{
+    const Py_ssize_t n = self->sums.n, n_labels = PyTuple_Size(self->labels);
+    return n_labels == n || (n_labels > n && self->fixed);
+}
+
 static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
 {
     return score_row(self, x) ? label_of(self->labels, self->sums.n, self->row.scores) : not_known();
@@ -279,7 +286,7 @@ static double left_by_fixed(const SingleRows *self)
 static PyObject *SingleRows_probabilities(SingleRows *self, PyObject *x)
 {
     const Py_ssize_t n = self->sums.n;
-    if (n > PyTuple_Size(self->labels) || !score_row(self, x))
+    if (!are_labelled(self) || !score_row(self, x))
         return not_known();
     if (self->kind == NO_PRIORS)
         project(n, self->row.scores, self->row.errors);
@@ -298,7 +305,7 @@ static PyObject *SingleRows_calibrated(SingleRows *self, PyObject *const *args, 
     for (Py_ssize_t i = 0; i < 3; i++)
         if (size < 1 || !(of_scales[i] = memory_in(args[1 + i], size, REALS, TO_READ)))
             return not_known();
-    if (n > PyTuple_Size(self->labels) || !score_row(self, args[0]))
+    if (!are_labelled(self) || !score_row(self, args[0]))
         return not_known();
     calibrate(n, self->row.scores, self->sums.tally[0], size, of_scales[0], of_scales[1], of_scales[2]);
     const double left = left_by_fixed(self);

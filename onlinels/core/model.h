@@ -258,7 +258,7 @@ static PyObject *owners(const SingleRows *self, PyObject *kept, PyObject *const 
         failed = PyList_Append(found, own[i]);
     for (Py_ssize_t i = 0; !failed && i < PyList_Size(kept); i++) {
         PyObject *item = PyList_GetItem(kept, i);
-        if ((PyObject *)Py_TYPE(item) == self->features->array_type || PyTuple_CheckExact(item))
+        if (PyObject_CheckBuffer(item) || PyTuple_CheckExact(item))
             failed = PyList_Append(found, item);
     }
     tuple = failed ? NULL : PyList_AsTuple(found);
@@ -331,7 +331,7 @@ static int read_target(SingleRows *self, PyObject *y)
         return self->sums.n == 1 && read_number(self->features->types, y, targets);
     if (!PyDict_CheckExact(self->targets)) {
         Reader *reader = (Reader *)self->targets;
-        return reader->size == self->sums.n && read_dict(reader, y, targets) == self->sums.n;
+        return !self->counts && reader->size == self->sums.n && read_dict(reader, y, targets) == self->sums.n;
     }
     PyObject *found = is_one_of(self->label_types, y) ? PyDict_GetItemWithError(self->targets, y) : NULL;
     return found && set_label(self, PyLong_AsSsize_t(found));

@@ -40,6 +40,10 @@ can pass on without another copy."""
 MAX_FORMS = 1024
 """Number of forms that are remembered: a few for each kind, setting and width of models."""
 
+MAX_FORM = 1 << 14
+"""Length of forms that are remembered. Those of models that hold many rows are longer, and are
+different with every row: a plan of 10,000 values takes about 1 MiB."""
+
 SHARED_TYPES = frozenset((*PLAIN_TYPES, bytes, complex, date, datetime, timedelta, Fraction))
 """Types of values that are never copied."""
 
@@ -240,7 +244,7 @@ def unpack(packed: Packed) -> Any:
             f"The pickle is of version {version}, expected {PACKED_VERSION}. Load it with the "
             "version of onlinels that wrote it, and save the model to a file."
         )
-    plan = plan_of(form)
+    plan = plan_of(form) if len(form) <= MAX_FORM else plan_of.__wrapped__(form)
     values = list(others)
     for place in plan.foreign:
         values[place] = owned(values[place])
