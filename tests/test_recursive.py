@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from onlinels import LeastSquaresRegressor
+from onlinels import KFold, LeastSquaresRegressor
 from support import laws, strategies
 from support.slow import pairs_in_turn, the_rest_slow
 from support.strategies import kinds
@@ -208,3 +208,23 @@ def test_a_ridge_that_is_chosen_once_more_does_not_depend_on_the_cutting():
     for start in range(0, 552, 8):
         cut.learn_many(X[start : start + 8], y[start : start + 8])
     np.testing.assert_allclose(cut.ridge_diagonal, whole.ridge_diagonal)
+
+
+@pytest.mark.parametrize(("ridge", "n_features"), [(KFold(3), 2), ("auto", 2), ("auto", 130)])
+def test_a_late_feature_has_the_share_of_the_ridge_that_is_left(ridge, n_features):
+    random = np.random.default_rng(3)
+    names, n_rows = [f"x{column}" for column in range(n_features)], 18 + 3 * n_features
+    asked, silent = (
+        LeastSquaresRegressor(ridge, "recursive", forgetting_factor=0.95) for _ in range(2)
+    )
+    for row in range(n_rows):
+        x = dict(zip(names, random.normal(size=n_features).tolist(), strict=True))
+        y = x["x0"] + float(random.normal())
+        if row >= n_rows - 3:
+            asked.predict_one(x)
+        asked.learn_one(x, y)
+        silent.learn_one(x, y)
+    for model in (asked, silent):
+        model.learn_one(x | {"late": -0.07}, 2.5)
+    expected = silent.predict_one(x | {"late": 3.0})
+    assert asked.predict_one(x | {"late": 3.0}) == pytest.approx(expected, rel=1e-9)

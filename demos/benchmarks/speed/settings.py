@@ -8,7 +8,7 @@ brackets a multiple of a reference that took turns with the model. After 600 row
 LeastSquaresRegressor(1.0) on independent features; that of a batch is the loop over its rows. The
 reference of the first 20 rows of fresh models is river's LogisticRegression, and that of whole
 streams, from the first row on, LeastSquaresRegressor(1.0) on the same rows. "Expected at most" are
-multiples for 5, 10, 20, 40 and 64 features; a "!" marks a larger one. The second table is about the
+multiples for 5, 10, 20, 40 and 64 features; a "!" marks a larger one. The last table is about the
 models themselves: to make, save and load them, and their memory.
 
 "correlated" features are 30 + 10 (3 common factors + noise of 0.05), "times ten" are 10 (3 common
@@ -527,26 +527,21 @@ def main() -> None:
     warnings.simplefilter("ignore")  # Settings are compared here, not data.
     print(f"{machine()}; core: {IN_USE}; one thread, CPU time, us a row (multiple)")
     widths, turns, only = arguments.features, arguments.repeats, arguments.only
-    table = table_of("", *(f"{width} features" for width in widths), "expected at most")
     n_long = arguments.rows
     sections = (
         (f"after {WARM} rows", later, after_600()),
         (f"the first {N_FRESH} rows", fresh, of_fresh_models()),
         ("the first 1,000 rows", from_the_first, STREAMS),
-        (
-            f"the first {arguments.rows:,} rows",
-            partial(from_the_first, n_rows=arguments.rows),
-            LONG,
-        ),
+        (f"the first {n_long:,} rows", partial(from_the_first, n_rows=n_long), LONG),
     )
     for title, measure, cases in sections:
         chosen = [each for each in cases if not only or any(word in str(each[0]) for word in only)]
         if not chosen:
             continue
-        table.add_section()
-        table.add_row(f"[bold]{title}[/bold]")
         n_rows = max(WARM + turns * BATCH_ROWS, n_long if cases is LONG else 0)
         figures = measured(measure, [case for case, _ in chosen], widths, turns, n_rows)
+        columns = [f"{width} features" for width in widths]
+        table = table_of("", *columns, "expected at most", title=title)
         for (case, expected), line in zip(chosen, figures, strict=True):
             cells = [
                 figure.text(limit_at(width, expected))
@@ -554,7 +549,7 @@ def main() -> None:
             ]
             text = " ".join(f"{limit:g}" for limit in expected or ()) or "-"
             table.add_row(str(case), *cells, text)
-    print_table(table)
+        print_table(table)
     if not only:
         print_table(table_of_models(turns))
 
