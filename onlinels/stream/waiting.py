@@ -157,20 +157,11 @@ class Matches(NamedTuple):
         n_lost += is_lost and n_asked + MANY_LABELS // 2 >= n_labels
         return Matches._make((n_labels + 1, n_lost, n_unsure + is_unsure, n_asked, n_stored, *were))
 
-    def with_sample(self, is_stored: bool) -> Matches:
-        """Return the counts with those of one more predicted sample."""
-        *of_labels, n_asked, n_stored, were_lost, were_unsure = self.in_progress()
-        asked = n_asked + 1, n_stored + is_stored
-        return Matches._make((*of_labels, *asked, were_lost, were_unsure))
-
     def with_rows(self, n_labels: int, n_asked: int, n_stored: int) -> Matches:
-        """Return the counts with those of rows that were learnt in order, before 500 labels."""
-        known = self.in_progress()
-        return known._replace(
-            n_labels=known.n_labels + n_labels,
-            n_asked=known.n_asked + n_asked,
-            n_stored=known.n_stored + n_stored,
-        )
+        """Return the counts with those of rows predicted, or learnt in order before 500 labels."""
+        labels, n_lost, n_unsure, asked, stored, *were = self.in_progress()
+        of_labels = labels + n_labels, n_lost, n_unsure
+        return Matches._make((*of_labels, asked + n_asked, stored + n_stored, *were))
 
     def in_progress(self) -> Matches:
         """Return the counts, or new ones if they are those of 500 labels."""
@@ -237,7 +228,7 @@ class Waiting:
 
     def count_again(self) -> None:
         """Count a sample that shares the stored forecast of an equal sample."""
-        self.matches = self.matches.with_sample(is_stored=False)
+        self.matches = self.matches.with_rows(0, n_asked=1, n_stored=0)
 
     def plan_add(
         self, key: int, forecast: AnyForecast, count: int, matches: Matches | None = None
@@ -252,7 +243,7 @@ class Waiting:
             left = next(iter(self._stored))
             calls = self._plan_take(left)
         numbers = *(each for each in self._numbers.get(key, ()) if each != left), number
-        matches = self.matches.with_sample(is_stored=True) if matches is None else matches
+        matches = self.matches.with_rows(0, 1, 1) if matches is None else matches
         news = {"_n_made": number + 1, "matches": matches}
         return (
             *calls,
