@@ -302,3 +302,13 @@ def test_digits_that_a_removal_takes_come_back_with_the_last_of_the_rows(factor)
         model.predict_one({0: 1.0, 1: 0.0})
     model.unlearn_many(codes[1:], [0.0], factor**800)
     assert_same_sums(model, fresh)
+
+
+def test_a_row_is_learnt_once_whose_weight_is_lost_beside_others():
+    """Its distance from the others is not known then, and no warning tells it."""
+    rows = [({"a": 1.0}, 1.0)] * 9 + [({"a": 0.15}, 1e150)] + [({"a": 1.0}, 1.0)] * 4
+    rows += [({"a": 0.07, "b": -0.01}, 1.0), ({"a": 1.0}, 1.0), ({"a": 0.35, "b": -1e150}, 1.0)]
+    model = LeastSquaresRegressor(1.0)
+    for x, w in rows:
+        model.learn_one(x, 1.0, w)
+    assert model.count == len(rows)

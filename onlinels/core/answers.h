@@ -178,7 +178,7 @@ static PyObject *SingleRows_solve(SingleRows *self, PyObject *array)
 static PyObject *SingleRows_hold(SingleRows *self, PyObject *array)
 {
     const Py_ssize_t size = self->sums.m * self->sums.n;
-    const real *weights = memory_in(array, size, REALS, PyBUF_ANY_CONTIGUOUS);
+    const real *weights = memory_in(array, size, REALS, PyBUF_F_CONTIGUOUS);
     if (weights && has_solver(self)) {
         memcpy(self->solver.weights, weights, (size_t)size * sizeof(real));
         self->solver.solved_at = self->sums.tally[0];

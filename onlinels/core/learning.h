@@ -172,11 +172,11 @@ static PyObject *SingleRows_learn_new(SingleRows *self, PyObject *const *args, P
 {
     if (n_args < 2 || !PyDict_CheckExact(args[n_args - 2]))
         return PyErr_Format(PyExc_TypeError, "learn_new(x, y, w, t, attributes, state)");
-    PyObject *learnt = SingleRows_learn(self, args, n_args - 2);
-    if (learnt != Py_None || !PyDict_SetItemString(args[n_args - 2], "_state", args[n_args - 1]))
-        return learnt;
-    Py_DECREF(learnt);
-    return NULL;
+    PyObject *name = PyUnicode_InternFromString("_state"), *learnt = name ? SingleRows_learn(self, args, n_args - 2) : NULL;
+    if (learnt == Py_None && PyDict_SetItem(args[n_args - 2], name, args[n_args - 1]))
+        Py_CLEAR(learnt);
+    Py_XDECREF(name);
+    return learnt;
 }
 
 /* Learn a row with its targets (m + n), which Python code has checked, after a decay of all earlier weights:
@@ -364,8 +364,8 @@ static PyObject *SingleRows_learn_many(SingleRows *self, PyObject *arrays)
     real weights[ROWS_AT_ONCE] = {0};
     void *rows[N_ARRAYS] = {NULL};
     const Py_ssize_t k = take_rows(self, arrays, W, rows);
-    if (k < 0)
-        return NULL;
+    if (k < 1)
+        return k < 0 ? NULL : PyBool_FromLong(0);
     if (PyTuple_Size(arrays) > W && !(rows[TIMES] = memory_of(arrays, W, 2 * k, REALS, TO_READ)))
         return NULL;
     if (self->forgets)
