@@ -327,6 +327,10 @@ class Rows(NamedTuple):
     samples: list[dict[str, float]]
     numbers: list[float]
 
+    def first(self, n_rows: int) -> Rows:
+        """Return the first rows."""
+        return Rows(self.X[:n_rows], self.samples[:n_rows], self.numbers[:n_rows])
+
     def targets(self, case: Case) -> list[Any]:
         """Return numbers, labels of about equally many rows, or dicts of two numbers."""
         if case.model in LABELS:
@@ -439,12 +443,16 @@ def later(case: Case, draws: Callable[[str], Rows], turns: int) -> Figure:
 
 def fresh(case: Case, draws: Callable[[str], Rows], turns: int) -> Figure:
     """Return the cost of the first 20 rows, as a multiple of river's LogisticRegression."""
-    rows, peers = draws(case.data), draws(PEER.data)
+    rows, peers = draws(case.data).first(N_FRESH), draws(PEER.data).first(N_FRESH)
     pairs = []
-    for _ in range(3 * turns):
+    for turn in range(4 * turns):
         ours, theirs = Turn(case, rows), Turn(PEER, peers)
-        pairs.append((ours.seconds(0, N_FRESH), theirs.seconds(0, N_FRESH)))
-    return of_turns(pairs[1:] or pairs, N_FRESH)
+        if turn % 2:  # Whoever comes first finds colder caches.
+            pairs.append((ours.seconds(0, N_FRESH), theirs.seconds(0, N_FRESH)))
+        else:
+            seconds = theirs.seconds(0, N_FRESH)
+            pairs.append((ours.seconds(0, N_FRESH), seconds))
+    return of_turns(pairs[1:], N_FRESH)
 
 
 def from_the_first(
