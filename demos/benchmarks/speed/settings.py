@@ -81,7 +81,7 @@ BATCH: Limits = (1.0, 1.0, 1.0, 1.0, 1.0)
 SELECTED: Limits = (2.0, 2.0, 2.5, 4.0, 8.0)
 """A ridge that is selected while rows are forgotten, or acts on units of the moment."""
 FRESH: Limits = (2.5, 3.0, 5.0)
-FIRST_1000: Limits = (1.3, 1.3, 1.5, 2.0, 2.5)
+FIRST_1000: Limits = (1.2, 1.3, 1.5, 2.0, 2.5)
 FIRST_20000: Limits = (1.1, 1.1, 1.1, 1.2, 1.2)
 
 R, C, M = LeastSquaresRegressor, LeastSquaresClassifier, LeastSquaresMultiTargetRegressor
