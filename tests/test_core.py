@@ -7,7 +7,6 @@ import gc
 import pickle
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -75,7 +74,7 @@ from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
 from onlinels.sums.rows import Rows
 from onlinels.sums.selection import Sums, select_ridge
 from onlinels.sums.statistics import Statistics
-from support import laws, mirror, strategies
+from support import harness, laws, mirror, strategies
 
 COMPILED = getattr(core, "compiled", None)
 compiled = pytest.mark.skipif(COMPILED is None, reason="the extension is not in use")
@@ -697,35 +696,14 @@ def test_readers():
             np.testing.assert_array_equal(np.frombuffer(known), expected)
 
 
-WAYS = {
-    "C99": (["-std=c99"], np.float64, 1e-10),
-    "C99, float": (["-std=c99", "-DREAL=float"], np.float32, 1e-4),
-    "C++": (["-std=c++17", "-x", "c++"], np.float64, 1e-10),
-}
+TOLERANCES = {"C99": 1e-10, "C99, float": 1e-4, "C++": 1e-10}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", harness.WAYS)
 def test_header(way, tmp_path):
     """The header compiles without warnings, and learns what one batch gives, in float too."""
-    options, kind, tolerance = WAYS[way]
-    compiler = shutil.which("g++" if way == "C++" else "gcc")
-    if compiler is None:
-        pytest.skip("there is no compiler")
-    folder, built = Path(core.__file__).parent, tmp_path / "harness.so"
-    source = Path(__file__).parent / "support" / "recursion_harness.c"
-    strict = "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fPIC", "-shared"
-    command = (
-        compiler,
-        "-O2",
-        *strict,
-        f"-I{folder}",
-        *options,
-        str(source),
-        "-o",
-        str(built),
-        "-lm",
-    )
-    subprocess.run(command, check=True)
+    (_, kind), tolerance = harness.WAYS[way], TOLERANCES[way]
+    library = harness.compiled("recursion", way, tmp_path)
     m, n, k, ridge, numbers = 7, 2, 300, 2.0, np.random.default_rng(0)
     X = numbers.normal(size=(k, m)) + 3.0
     Y = X @ numbers.normal(size=(m, n)) + numbers.normal(size=(k, n))
@@ -735,7 +713,7 @@ def test_header(way, tmp_path):
     first, *learnt = (ctypes.c_void_p(each.ctypes.data) for each in arrays)
     penalty = ctypes.c_float(ridge) if kind is np.float32 else ctypes.c_double(ridge)
     sizes = map(ctypes.c_ssize_t, (m, n, k))
-    learn = ctypes.CDLL(str(built)).learn
+    learn = library.learn
     assert learn(*sizes, first, penalty, ctypes.c_double(1.0), *learnt) == k
     Z, V = np.split(rows - rows.mean(axis=0, dtype=float), [m], axis=1)
     expected = np.linalg.solve(Z.T @ Z + ridge * np.eye(m), Z.T @ V)
@@ -755,7 +733,7 @@ def test_header(way, tmp_path):
     squares, found = np.diag(Z.T @ Z).copy(), np.zeros(1)
     given = [ctypes.c_void_p(each.ctypes.data) for each in (*sums, squares, np.sqrt(squares / k))]
     numbers = ctypes.c_double(float((V**2).sum())), ctypes.c_double(float(k))
-    choose = ctypes.CDLL(str(built)).choose
+    choose = library.choose
     sizes = map(ctypes.c_ssize_t, (m, n))
     assert choose(*sizes, *given, *numbers, ctypes.c_void_p(found.ctypes.data)) == 0
     choice = select_ridge(Sums(Z.T @ Z, Z.T @ V, (V**2).sum(axis=0), float(k), 1), k)

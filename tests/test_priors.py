@@ -3,12 +3,9 @@
 import copy
 import ctypes
 import pickle
-import shutil
-import subprocess
 from contextlib import suppress
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -18,7 +15,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-import onlinels
 from onlinels import (
     CalibratedClassifier,
     DriftAwareClassifier,
@@ -32,7 +28,7 @@ from onlinels.core import IN_USE
 from onlinels.core.constants import MIN_SCATTER_SHARE
 from onlinels.linear import classifier, scoring
 from onlinels.sums.audit import held_targets
-from support import digits_network, laws, strategies
+from support import digits_network, harness, laws, strategies
 from support.laws import learnt
 
 PRIORS = "learnt", "equal", {"a": 0.7, "c": 1e-4}
@@ -467,36 +463,15 @@ def test_single_rows_are_answered_as_batches_are(data, n_classes, seed):
             break
 
 
-WAYS = {
-    "C99": (["-std=c99"], np.float64, 1e-12),
-    "C99, float": (["-std=c99", "-DREAL=float"], np.float32, 1e-4),
-    "C++": (["-std=c++17", "-x", "c++"], np.float64, 1e-12),
-}
+TOLERANCES = {"C99": 1e-12, "C99, float": 1e-4, "C++": 1e-12}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", harness.WAYS)
 def test_header(way, tmp_path):
     """It compiles without warnings, and maps scores as numpy does, in float too."""
-    options, kind, tolerance = WAYS[way]
-    compiler = shutil.which("g++" if way == "C++" else "gcc")
-    if compiler is None:
-        pytest.skip("there is no compiler")
-    folder, built = Path(onlinels.core.__file__).parent, tmp_path / "harness.so"
-    source = Path(__file__).parent / "support" / "classes_harness.c"
-    strict = "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fPIC", "-shared"
-    command = (
-        compiler,
-        "-O2",
-        *strict,
-        f"-I{folder}",
-        *options,
-        str(source),
-        "-o",
-        str(built),
-        "-lm",
-    )
-    subprocess.run(command, check=True)
-    classify, numbers = ctypes.CDLL(str(built)).classify, np.random.default_rng(0)
+    (_, kind), tolerance = harness.WAYS[way], TOLERANCES[way]
+    library = harness.compiled("classes", way, tmp_path)
+    classify, numbers = library.classify, np.random.default_rng(0)
     for n, priors in product(range(1, 12), ["learnt", "equal", {0: 2.0}]):
         weights = numbers.integers(1, 50, n).astype(float)
         weights[numbers.random(n) < 0.2] = 0.0

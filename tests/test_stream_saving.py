@@ -38,6 +38,16 @@ def teach(model, row, w=1.0):
     model.learn_one(ROWS[row], float(target) if isinstance(model, StreamRegressor) else target, w)
 
 
+def assert_goes_on(found, expected):
+    """Assert that a loaded model learns more rows and answers as another."""
+    for model in (found, expected):
+        for row in range(6, 12):
+            teach(model, row)
+    assert found.shares == pytest.approx(expected.shares)
+    answers = laws.answers_of(expected, ROWS)
+    assert laws.answers_of(found, ROWS) == [pytest.approx(each) for each in answers]
+
+
 @pytest.mark.filterwarnings("ignore:Texts among numbers")
 @pytest.mark.parametrize("kind", KINDS)
 def test_models_of_version_3_go_on(kind):
@@ -45,12 +55,7 @@ def test_models_of_version_3_go_on(kind):
     expected = taught(kind)
     assert (found.count, found.feature_names) == (expected.count, expected.feature_names)
     assert len(found._state.waiting) == len(expected._state.waiting) == 3
-    for model in (found, expected):
-        for row in range(6, 12):
-            teach(model, row)
-    assert found.shares == pytest.approx(expected.shares)
-    answers = laws.answers_of(expected, ROWS)
-    assert laws.answers_of(found, ROWS) == [pytest.approx(each) for each in answers]
+    assert_goes_on(found, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -66,9 +71,4 @@ def test_what_models_of_version_3_have_said_they_do_not_say_again(kind, recwarn)
 def test_models_of_version_4_go_on(name, read):
     found = {"models": onlinels.loads, "pickles": pickle.loads}[read](FORMAT_4[read])[name]
     expected = taught(type(found))
-    for model in (found, expected):
-        for row in range(6, 12):
-            teach(model, row)
-    assert found.shares == pytest.approx(expected.shares)
-    answers = laws.answers_of(expected, ROWS)
-    assert laws.answers_of(found, ROWS) == [pytest.approx(each) for each in answers]
+    assert_goes_on(found, expected)
