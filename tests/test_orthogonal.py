@@ -17,23 +17,6 @@ def solve(A, Y, ridge, batches=(slice(None),), accumulator="orthogonal"):
     return laws.taught(A, Y, None, ridge, accumulator, batches=batches).output_weights
 
 
-def minimum_norm(A, Y, rank_tolerance=1e-9):
-    """Return the minimum-norm solution, with the rank found on columns of unit length.
-
-    A+ = N (A D N')+ by an orthonormal basis of the row space of A = (A D) D^-1, D of any scale.
-    """
-    lengths = np.linalg.norm(A, axis=0)
-    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    _, singular, right = np.linalg.svd(A * scale)
-    rank = int((singular > rank_tolerance * singular.max(initial=0.0)).sum())
-    if not rank:
-        return np.zeros((A.shape[1], Y.shape[1]))
-    basis = np.linalg.qr(lengths[:, None] * right[:rank].T)[0]
-    reduced = A @ basis
-    size = np.linalg.norm(reduced, axis=0)
-    return basis @ (np.linalg.lstsq(reduced / size, Y, rcond=None)[0] / size[:, None])
-
-
 def residual_is_rounding(A, Y, W, ridge, size=1e3):
     """Tell whether every feature's normal equation holds, relative to the size of its terms."""
     residual = A.T @ (A @ W - Y) + ridge * W
@@ -83,7 +66,7 @@ def test_pseudo_inverse_whatever_the_rank_and_the_units(
     A[:, 0] *= 10.0**decades
     Y = random.normal(size=(n_rows, 2))
     batches = [list(batch) for batch in data.draw(strategies.splits(n_rows))]
-    W, expected = solve(A, Y, 0.0, batches, accumulator), minimum_norm(A, Y)
+    W, expected = solve(A, Y, 0.0, batches, accumulator), laws.minimum_norm(A, Y)
     if abs(decades) < 3:
         np.testing.assert_allclose(expected, np.linalg.pinv(A, rcond=1e-10) @ Y, atol=1e-8)
     lengths = np.maximum(np.linalg.norm(A, axis=0), 1.0)[:, None]
@@ -137,7 +120,7 @@ def test_a_tiny_ridge_counts_on_nearly_dependent_features(ridge):
     A[:, 1] = A[:, 0] + 1e-6 * A[:, 1]
     Y = random.normal(size=(50, 1))
     W, below = solve(A, Y, ridge, np.arange(50)[:, None]), np.sqrt(ridge) * np.eye(4)
-    expected = minimum_norm(np.vstack([A, below]), np.vstack([Y, np.zeros((4, 1))]), 0.0)
+    expected = laws.minimum_norm(np.vstack([A, below]), np.vstack([Y, np.zeros((4, 1))]), 0.0)
     np.testing.assert_allclose(W, expected, atol=1e-8 * np.abs(expected).max())
 
 

@@ -11,14 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import onlinels
-from onlinels import LeastSquaresClassifier, LeastSquaresRegressor, core
-from onlinels.core.constants import FOLLOW, HAND_BACK, MAX_FEATURES_SOLVED, SOLVE
+from onlinels import (
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    core,
+)
+from onlinels.core.constants import FOLLOW, HAND_BACK, MAX_FEATURES_SOLVED, SOLVE, SOLVED
 from onlinels.linear import single
 from onlinels.linear.following import MAX_ROWS_BETWEEN_PREDICTIONS
 from onlinels.linear.ridge import penalties_of
-from onlinels.linear.solving import solve
+from onlinels.linear.solving import solve, spread_of
 from onlinels.linear.state import in_force, ready
-from support import strategies
+from support import laws, strategies
 
 compiled = pytest.mark.skipif(core.IN_USE != "compiled", reason="the extension is not in use")
 
@@ -236,6 +241,56 @@ def test_solutions_are_not_of_this_library_alone(ridge, monkeypatch):
             expected = model.predict_interval_one(rows[0]), model.output_weights
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-8)
+
+
+@compiled
+@given(st.integers(0, 2**32 - 1))
+def test_without_a_ridge_dependent_features_have_the_weights_of_minimum_norm(seed):
+    """The core solves by pivots what LAPACK solves in the eigenbasis, and what the rows tell."""
+    numbers = np.random.default_rng(seed)
+    m, n_rows, n_removed = numbers.integers(2, 20), numbers.integers(4, 30), numbers.integers(0, 3)
+    rank = numbers.integers(1, m)
+    X = numbers.integers(-3, 4, (n_rows, rank)) @ numbers.integers(-2, 3, (rank, m))
+    X = X * 2.0 ** numbers.integers(-8, 9, m) + 4.0 * numbers.integers(0, 2)
+    X = X.astype(numbers.choice([np.float64, np.float32]))
+    Y, w = numbers.normal(size=(n_rows, 2)), numbers.choice([1.0, 0.5, 2.0], n_rows)
+    model = LeastSquaresMultiTargetRegressor(0.0, fit_intercept=bool(seed % 2))
+    names = [f"x{column}" for column in range(m)]
+    samples = [
+        (dict(zip(names, x, strict=True)), dict(enumerate(y)))
+        for x, y in zip(X, Y.tolist(), strict=True)
+    ]
+    for (x, y), weight in zip(samples, w.tolist(), strict=True):
+        model.learn_one(x, y, weight)
+    for (x, y), weight in zip(samples[:n_removed], w.tolist(), strict=False):
+        model.unlearn_one(x, y, weight)
+    X = X[n_removed:, [int(name[1:]) for name in model.feature_names]].astype(float)
+    Y, w = Y[n_removed:], w[n_removed:, None]
+    if model.fit_intercept:
+        X, Y = X - (w * X).sum(axis=0) / w.sum(), Y - (w * Y).sum(axis=0) / w.sum()
+    X[:, np.abs(X).max(axis=0) < 1e-9] = 0.0
+    state = ready(model._state)
+    statistics, rows = state.statistics, single.rows_of(state)
+    found = np.zeros(statistics.shape, order="F")
+    done = rows.solve(found)
+    is_dependent = np.linalg.matrix_rank(np.sqrt(w) * X) < np.count_nonzero(statistics.diagonal)
+    assert done == SOLVED or not X.any() or n_removed
+    by_lapack = statistics.solve(0.0, statistics.diagonal)
+    expected = laws.minimum_norm(np.sqrt(w) * X, np.sqrt(w) * Y)
+    effects = np.sqrt((w * X**2).sum(axis=0))[:, None]
+    for weights in (found, by_lapack) if done == SOLVED else (by_lapack,):
+        np.testing.assert_allclose(effects * weights, effects * expected, rtol=1e-8, atol=1e-8)
+    if done != SOLVED or not is_dependent or len(X.T) < m:
+        return
+    x, spread = samples[-1][0], spread_of(state)
+    known = rows.spread(x)
+    if spread.free > 0.0:
+        row = np.array([[x[name] for name in model.feature_names]], dtype=float)
+        leverage = spread.covariance.leverages(row)
+        np.testing.assert_allclose(known[1], spread.noise * (1.0 + leverage), 1e-6, 1e-12)
+    elsewhere = {name: value + 7.0 * (name == "x0") for name, value in x.items()}
+    beyond = rows.spread(elsewhere)
+    assert beyond is NotImplemented or known[2] == beyond[2] == 0.0 or not effects[0].any()
 
 
 @compiled

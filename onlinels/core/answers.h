@@ -18,9 +18,10 @@ static int can_solve(const SingleRows *self)
 static int has_solver(SingleRows *self)
 {
     const ptrdiff_t m = self->sums.m, n = self->sums.n;
-    const size_t size = can_solve(self) ? size_of_solver(m, n) : (size_t)(m * n);
+    const int is_penalised = self->ridge.ridge != 0.0;
+    const size_t size = can_solve(self) ? size_of_solver(m, n, is_penalised) : (size_t)(m * n);
     if (!self->solved && (self->solved = PyMem_Calloc(size + 1, sizeof(real))))
-        place_solver(m, n, self->solved, &self->solver);
+        place_solver(m, n, is_penalised, self->solved, &self->solver);
     return self->solved != NULL;
 }
 

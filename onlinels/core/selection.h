@@ -21,7 +21,7 @@
 
 #include <math.h>
 
-#include "recursion.h"
+#include "solve.h"
 
 /* What these mean stands in onlinels/core/constants.py. */
 #define MAX_FEATURES_SELECTED 128
@@ -83,13 +83,6 @@ static double rounding(void) { return sizeof(real) == sizeof(float) ? 1.1920929e
 static ptrdiff_t scratch_for_selection(ptrdiff_t m, ptrdiff_t n) { return m * (m + 2 * n + 4); }
 
 /* ---- The spectrum ------------------------------------------------------------------------------ */
-
-/* y = y + f x */
-KERNEL void add_multiple(ptrdiff_t m, real f, const real *x, real *RESTRICT y)
-{
-    for (ptrdiff_t i = 0; i < m; i++)
-        y[i] += f * x[i];
-}
 
 /* a = a - f x - g y */
 KERNEL void take_multiples(ptrdiff_t m, real f, const real *x, real g, const real *y, real *RESTRICT a)
@@ -409,48 +402,34 @@ static int accepts(const spectrum_t *t, double ridge)
 
 /* The largest square, in units, of the columns that are part of a combination that is 0 in every row; 0 if columns
  * do not depend on each other: `dependent_columns` of selection.py. A Cholesky factorisation L L' of the columns
- * scaled to unit length takes the column with the largest rest next, and stops where all rests are rounding. */
+ * scaled to unit length stops where all rests are rounding. */
 static double largest_dependent(const products_t *s, const double *units, real *scratch)
 {
     const ptrdiff_t m = s->m;
-    ptrdiff_t pivots[MAX_FEATURES_SELECTED], rank = 0;
-    double left[MAX_FEATURES_SELECTED], shares[MAX_FEATURES_SELECTED], largest = 0.0;
-    real *l = scratch; /* (m, rank) */
-    for (ptrdiff_t i = 0; i < m; i++)
-        left[i] = s->squares[i] > 0.0 ? 1.0 : -1.0; /* -1: not there, or a pivot */
-    for (; rank < m; rank++) {
-        ptrdiff_t p = 0;
-        for (ptrdiff_t i = 1; i < m; i++)
-            p = left[i] > left[p] ? i : p;
-        if (!(left[p] > MIN_INDEPENDENT_SHARE))
-            break;
-        real *own = l + rank * m;
-        const double pivot = sqrt(left[p]);
-        for (ptrdiff_t i = 0; i < m; i++) {
-            own[i] = i == p ? (real)pivot : 0;
-            if (i == p || left[i] < 0.0)
-                continue;
-            const double g = i < p ? s->gram[p * m + i] : s->gram[i * m + p];
-            double rest = g / sqrt(s->squares[p]) / sqrt(s->squares[i]);
-            for (ptrdiff_t k = 0; k < rank; k++)
-                rest -= (double)l[k * m + p] * l[k * m + i];
-            own[i] = (real)(rest / pivot);
-            const double after = left[i] - (double)own[i] * own[i];
-            left[i] = after > 0.0 ? after : 0.0;
+    ptrdiff_t pivots[MAX_FEATURES_SELECTED];
+    real *a = scratch, *left = a + m * m;
+    double shares[MAX_FEATURES_SELECTED], largest = 0.0;
+    for (ptrdiff_t j = 0; j < m; j++) {
+        left[j] = s->squares[j] > 0.0 ? 1 : -1;
+        for (ptrdiff_t i = 0; i < j; i++) {
+            const double is_there = s->squares[i] > 0.0 && s->squares[j] > 0.0;
+            const double scaled = is_there ? s->gram[j * m + i] / sqrt(s->squares[i]) / sqrt(s->squares[j]) : 0.0;
+            a[j * m + i] = a[i * m + j] = (real)scaled;
         }
-        left[p] = -1.0;
-        pivots[rank] = p;
+        a[j * m + j] = 1;
     }
+    const ptrdiff_t rank = factor_pivoted(m, MIN_INDEPENDENT_SHARE, a, left, pivots);
     for (ptrdiff_t b = 0; b < m; b++) {
-        if (left[b] < 0.0)
+        if (left[b] < 0)
             continue;
-        const double own = square_of(s, units, b);
-        largest = own > largest ? own : largest;
+        const double square_of_b = square_of(s, units, b);
+        largest = square_of_b > largest ? square_of_b : largest;
         for (ptrdiff_t k = rank - 1; k >= 0; k--) { /* Column b is the sum of the pivots times shares. */
-            double share = l[k * m + b];
+            const real *own = a + pivots[k] * m;
+            double share = own[b];
             for (ptrdiff_t j = k + 1; j < rank; j++)
-                share -= l[k * m + pivots[j]] * shares[j];
-            shares[k] = share / l[k * m + pivots[k]];
+                share -= own[pivots[j]] * shares[j];
+            shares[k] = share / own[pivots[k]];
             const double square = square_of(s, units, pivots[k]);
             largest = fabs(shares[k]) > MIN_COMBINED_SHARE && square > largest ? square : largest;
         }

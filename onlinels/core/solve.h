@@ -9,8 +9,12 @@
  * So all loops run down columns of the upper triangle, where A'A lies. On the diagonal are the reciprocals of the
  * pivots. Features that hold rounding alone have f = 0: in the system, a 1 on the diagonal and 0 elsewhere.
  *
+ * Without a ridge, W has the minimum norm. If features depend on others, as they do in fewer rows than features, those
+ * that others give are left out (f = 0), which has the right fit, and W is projected to the space of the rows.
+ *
  * Sources: G. H. Golub and C. F. Van Loan, "Matrix Computations" (2013), section 4.2, for the factor; N. J. Higham,
- * "Accuracy and Stability of Numerical Algorithms" (2002), chapter 15, for the norm of the inverse.
+ * "Accuracy and Stability of Numerical Algorithms" (2002), chapter 15, for the norm of the inverse; C. Lucas, LAPACK
+ * working note 161 (2004), for pivots.
  */
 #ifndef ONLINELS_SOLVE_H
 #define ONLINELS_SOLVE_H
@@ -29,6 +33,10 @@
 #define MIN_PAPER_RIDGE (10.0 * EPS)
 #define MAX_SHARE_LEFT_OUT 1e-24
 #define GOLDEN_SECTION 0.6180339887498949
+#define MIN_PIVOT 1e-8
+#define MAX_REST 2e-13
+#define MAX_BEYOND_ROWS 1e-9
+#define MAX_NULL_ENTRY 1e-13
 
 /* ---- Triangular matrices ------------------------------------------------------------------------ */
 
@@ -184,6 +192,40 @@ SUM_KERNEL double penalised_trace(ptrdiff_t m, const real *RESTRICT u, const rea
     return trace;
 }
 
+/* y = y + f x */
+KERNEL void add_multiple(ptrdiff_t m, real f, const real *x, real *RESTRICT y)
+{
+    for (ptrdiff_t i = 0; i < m; i++)
+        y[i] += f * x[i];
+}
+
+/* Factor A = L L' (m, m), given both its triangles: column k of L takes the place of the column pivots[k] of A.
+ * `left` (m) is the diagonal, below 0 for columns to leave out; then what the pivots leave of it, below 0 for them, too.
+ * The next pivot is the largest left. Return the rank, at which at most `least` is left. */
+static ptrdiff_t factor_pivoted(ptrdiff_t m, double least, real *a, real *left, ptrdiff_t *pivots)
+{
+    for (ptrdiff_t rank = 0;; rank++) {
+        ptrdiff_t p = 0;
+        for (ptrdiff_t i = 1; i < m; i++)
+            p = left[i] > left[p] ? i : p;
+        if (!(left[p] > least))
+            return rank;
+        real *own = a + p * m;
+        const real pivot = (real)sqrt((double)left[p]);
+        left[p] = -1;
+        for (ptrdiff_t i = 0; i < m; i++)
+            own[i] = left[i] < 0 ? 0 : own[i] / pivot;
+        own[p] = pivot;
+        for (ptrdiff_t i = 0; i < m; i++) {
+            if (left[i] < 0)
+                continue;
+            add_multiple(m, -own[i], own, a + i * m);
+            left[i] = a[i * m + i] > 0 ? a[i * m + i] : 0;
+        }
+        pivots[rank] = p;
+    }
+}
+
 /* ---- The system --------------------------------------------------------------------------------- */
 
 /* What a ridge c acts on: features as they are, divided by given deviations, or by those of all rows. */
@@ -200,25 +242,31 @@ typedef struct {
     double norm;                   /* of the inverse of the scaled system, at least; 0 if it is not large */
     double in_force;               /* the ridge c, decayed */
     ptrdiff_t n_active, n_narrow;  /* features that vary; that vary by rounding alone, as far as can be told */
+    ptrdiff_t n_dependent;         /* features left out because others give them, without a ridge */
     int is_whole;                  /* whether nothing of the sums is left out */
     real *weights;                 /* (m, n): W */
     real *penalties;               /* (m): D */
     real *scale;                   /* (m): f */
     real *scratch;                 /* (m, COLUMNS_AT_ONCE) */
     real *factor;                  /* (m, m): U */
+    real *beyond;                  /* (m, n_dependent): an orthonormal basis of what no row has; (m, m), or NULL */
 } solver_t;
 
-/* Number of `real` of a solver for m features and n targets. */
-static size_t size_of_solver(ptrdiff_t m, ptrdiff_t n) { return (size_t)(m * (m + n + 2 + COLUMNS_AT_ONCE)); }
+/* Number of `real` of a solver for m features and n targets, with a ridge or without. */
+static size_t size_of_solver(ptrdiff_t m, ptrdiff_t n, int is_penalised)
+{
+    return (size_t)(m * (m + n + 2 + COLUMNS_AT_ONCE + (is_penalised ? 0 : m)));
+}
 
 /* Divide memory of this size among the arrays of a solver. */
-static void place_solver(ptrdiff_t m, ptrdiff_t n, real *memory, solver_t *v)
+static void place_solver(ptrdiff_t m, ptrdiff_t n, int is_penalised, real *memory, solver_t *v)
 {
     v->weights = memory;
     v->penalties = memory + m * n;
     v->scale = v->penalties + m;
     v->scratch = v->scale + m;
     v->factor = v->scratch + COLUMNS_AT_ONCE * m;
+    v->beyond = is_penalised ? NULL : v->factor + m * m;
     v->solved_at = v->factored_at = -1.0;
 }
 
@@ -258,7 +306,7 @@ static double paper_ridge(ptrdiff_t m, ptrdiff_t n, real *squares)
 static void set_penalties(const sums_t *s, const ridge_t *c, double share, solver_t *v)
 {
     double ridge = c->ridge;
-    v->n_narrow = v->n_active = 0;
+    v->n_narrow = v->n_active = v->n_dependent = 0;
     v->is_whole = 1;
     for (ptrdiff_t i = 0; i < s->m; i++) {
         double square = told(s, i), unit = 1.0;
@@ -303,6 +351,16 @@ KERNEL void scale_gram(const sums_t *s, const real *RESTRICT f, real *RESTRICT a
         }
 }
 
+/* The entry i, j of A'A, for i <= j */
+static real product_of(const sums_t *s, ptrdiff_t i, ptrdiff_t j)
+{
+    const panel_t *p = s->panels;
+    while (j >= p->start + p->width)
+        p++;
+    j -= p->start;
+    return i < p->start ? p->above[j * p->start + i] : p->corner[j * p->width + i - p->start];
+}
+
 /* Estimate the norm of the inverse of U U', at most from below, by two steps of inverse iteration. They begin in the
  * same direction for every system: a model and its copy must go on alike. */
 static double norm_of_inverse(ptrdiff_t m, const real *u, real *x)
@@ -322,29 +380,88 @@ static double norm_of_inverse(ptrdiff_t m, const real *u, real *x)
     return norm;
 }
 
-/* Set D and f with a share of the ridge, and factor the system. Return whether the factor has its digits: otherwise
- * other code must tell which directions the rows have.
+/* Factor the system for f. Return whether the factor has its digits: whether no eigenvalue is below `least`.
  *
  * The larger eigenvalues of a matrix of unit diagonal multiply to at most (m / (m - 1))^(m - 1) < e, so that the
  * smallest is at least its determinant / e. The norm of the inverse is estimated where this is too little to tell. */
-static int factor_system(const sums_t *s, const ridge_t *c, double share, solver_t *v)
+static int factor_scaled(const sums_t *s, double least, solver_t *v)
 {
-    const ptrdiff_t m = s->m;
-    v->factored_at = -1.0;
-    set_penalties(s, c, share, v);
     scale_gram(s, v->scale, v->factor);
-    const double least = v->in_force > 0.0 ? MIN_EIGENVALUE_SOLVED : MIN_EIGENVALUE_UNPENALISED * (double)m;
-    const double determinant = factor_in_place(m, least, v->factor);
+    const double determinant = factor_in_place(s->m, least, v->factor);
     if (!(determinant >= 0.0))
         return 0;
-    v->norm = determinant > 3.0 * least ? 0.0 : norm_of_inverse(m, v->factor, v->scratch);
-    if (!(v->norm * least < 1.0))
+    v->norm = determinant > 3.0 * least ? 0.0 : norm_of_inverse(s->m, v->factor, v->scratch);
+    return v->norm * least < 1.0;
+}
+
+/* Leave out the features that others, the pivots, give. Return 0 if there are none, or if rounding might decide on the
+ * rank: no pivot is small, and nothing but rounding is left of the others. */
+static int leave_out_dependent(const sums_t *s, solver_t *v)
+{
+    const ptrdiff_t m = s->m;
+    real *a = v->beyond, *left = v->scratch, rest = 0;
+    ptrdiff_t pivots[MAX_FEATURES_SOLVED];
+    scale_gram(s, v->scale, a);
+    for (ptrdiff_t j = 0; j < m; j++) {
+        left[j] = v->scale[j] > 0 ? 1 : -1;
+        for (ptrdiff_t i = 0; i < j; i++)
+            a[i * m + j] = a[j * m + i];
+    }
+    v->n_dependent = v->n_active - factor_pivoted(m, MIN_PIVOT, a, left, pivots);
+    v->n_active -= v->n_dependent;
+    v->is_whole = 0;
+    for (ptrdiff_t i = 0; i < m; i++) {
+        rest += left[i] < 0 ? 0 : left[i];
+        v->scale[i] = left[i] < 0 ? v->scale[i] : 0;
+    }
+    return v->n_dependent && rest <= MAX_REST;
+}
+
+/* Find the basis of what no row has: e_d - sum_i w_i e_i for a feature d that is left out, where w solve it as a
+ * target. Return 0 if units differ so much that these are nearly dependent. */
+static int find_beyond(const sums_t *s, solver_t *v)
+{
+    const ptrdiff_t m = s->m;
+    real *x = v->beyond;
+    for (ptrdiff_t d = 0; d < m; d++) {
+        if (v->scale[d] != 0 || !(told(s, d) > 0.0))
+            continue;
+        for (ptrdiff_t i = 0; i < m; i++)
+            x[i] = v->scale[i] * product_of(s, i < d ? i : d, i < d ? d : i);
+        solve_factored(m, 1, v->factor, x);
+        const double length = sqrt(told(s, d));
+        for (ptrdiff_t i = 0; i < m; i++) /* Entries that are rounding would be large in the units of small features. */
+            x[i] = fabs((double)x[i]) > MAX_NULL_ENTRY * length ? -v->scale[i] * x[i] : 0;
+        x[d] = 1;
+        for (int turn = 0; turn < 2; turn++)
+            for (const real *q = v->beyond; q < x; q += m)
+                add_multiple(m, -dot(m, q, x), q, x);
+        const double square = dot(m, x, x);
+        if (!(square >= MIN_PIVOT && square < HUGE_VAL))
+            return 0;
+        for (ptrdiff_t i = 0; i < m; i++)
+            x[i] *= (real)(1.0 / sqrt(square));
+        x += m;
+    }
+    return 1;
+}
+
+/* Set D and f with a share of the ridge, and factor the system. Return whether the factor has its digits, and which
+ * directions the rows have is beyond doubt: otherwise other code must tell. */
+static int factor_system(const sums_t *s, const ridge_t *c, double share, solver_t *v)
+{
+    v->factored_at = -1.0;
+    set_penalties(s, c, share, v);
+    const double least = v->in_force > 0.0 ? MIN_EIGENVALUE_SOLVED : MIN_EIGENVALUE_UNPENALISED * (double)s->m;
+    if (!factor_scaled(s, least, v)
+        && !(v->beyond && v->in_force == 0.0 && leave_out_dependent(s, v) && factor_scaled(s, least, v)
+             && find_beyond(s, v)))
         return 0;
     v->factored_at = s->tally[0];
     return 1;
 }
 
-/* W = P A'Y from the factor. The weights of targets that hold rounding alone are 0. */
+/* W = P A'Y from the factor, in the space of the rows. The weights of targets that hold rounding alone are 0. */
 static void solve_targets(const sums_t *s, solver_t *v)
 {
     const ptrdiff_t m = s->m;
@@ -357,6 +474,11 @@ static void solve_targets(const sums_t *s, solver_t *v)
     for (ptrdiff_t j = 0; j < s->n; j++)
         for (ptrdiff_t i = 0; i < m; i++)
             v->weights[j * m + i] *= v->scale[i];
+    for (ptrdiff_t k = 0; k < v->n_dependent * s->n; k++) {
+        real *w = v->weights + k % s->n * m;
+        const real *q = v->beyond + k / s->n * m;
+        add_multiple(m, -dot(m, q, w), q, w);
+    }
     v->solved_at = s->tally[0];
 }
 
@@ -401,8 +523,8 @@ static int begin_recursion(const sums_t *s, const solver_t *v, double share, con
     return 1;
 }
 
-/* What `spread` computes, from the weights and the factor. Return NaN if other code must: if a feature differs from
- * its only value, has no unit, and there are degrees of freedom. */
+/* What `spread` computes, from the weights and the factor. Return NaN if other code must: if there are degrees of
+ * freedom, and a feature differs from its only value and has no unit, or the row has what no other row has. */
 static double spread_of_factor(const sums_t *s, const solver_t *v, const ridge_t *c, row_t *row, int forgets)
 {
     const ptrdiff_t m = s->m;
@@ -418,6 +540,13 @@ static double spread_of_factor(const sums_t *s, const solver_t *v, const ridge_t
         leverage += v->penalties[i] > 0 ? (double)(z[i] * z[i] / v->penalties[i]) : 0.0;
     }
     leverage += square_of_solved(m, v->factor, v->scratch);
+    for (ptrdiff_t k = 0; k < v->n_dependent; k++) {
+        const real *q = v->beyond + k * m;
+        double size = 0.0;
+        for (ptrdiff_t i = 0; i < m; i++)
+            size += fabs((double)q[i] * (double)z[i]);
+        is_known = is_known && fabs((double)dot(m, q, z)) <= MAX_BEYOND_ROWS * size;
+    }
     if (e.of_parameters > 0.0 && v->in_force > 0.0)
         n_parameters -= penalised_trace(m, v->factor, v->scale, v->penalties, v->scratch);
     for (ptrdiff_t j = 0; j < s->n; j++) { /* RSS = Y'Y - W'A'Y - W'DW */

@@ -9,7 +9,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh, qr, svd
 from scipy.linalg.lapack import dtpmqrt, dtpqrt, dtrcon, dtrtrs
 
 from onlinels.checks import Floats, Integers
-from onlinels.core.constants import EPS
+from onlinels.core.constants import EPS, MAX_NULL_ENTRY
 from onlinels.numerics import product
 from onlinels.sums.packed import (
     MAX_COLUMNS_INVERTED_WHOLE,
@@ -37,9 +37,6 @@ Measured for dependent columns: 8e-15 after 20,000 single rows, 3e-14 with means
 deviations away.
 Columns of a polynomial of degree 10 (NIST's Filip) are not dependent: 2e-10.
 """
-
-MAX_NULL_ENTRY = 1e-13
-"""Entry of an eigenvector of the null space up to which it is a rounding error."""
 
 MIN_FEATURES_PER_ROW = 16
 """Number of features per row from which systems are solved by rank.
@@ -307,7 +304,6 @@ def _solve_in_eigenbasis(gram: Floats, cross: Floats, penalties: Floats, scale: 
     projected = basis.T @ (cross / units[:, None])
     if not present.all():
         absent = eigenvectors[:, ~present]
-        # These entries are rounding errors, which the scale of a small feature would amplify.
         absent[np.abs(absent) < MAX_NULL_ENTRY] = 0.0
         null_space = qr(absent * scale, mode="economic")[0]
         basis -= null_space @ (null_space.T @ basis)

@@ -587,3 +587,20 @@ def assert_not_saved(model, path, match, error=OSError):
 def in_batch(message):
     """Return a pattern for a message about "x" that matches if "X[3]" is named instead."""
     return re.sub(r"^x(?=\\| )", r"[xX](\\[\\d\\])?", message)
+
+
+def minimum_norm(A, Y, rank_tolerance=1e-9):
+    """Return the minimum-norm solution, with the rank found on columns of unit length.
+
+    A+ = N (A D N')+ by an orthonormal basis of the row space of A = (A D) D^-1, D of any scale.
+    """
+    lengths = np.linalg.norm(A, axis=0)
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    _, singular, right = np.linalg.svd(A * scale)
+    rank = int((singular > rank_tolerance * singular.max(initial=0.0)).sum())
+    if not rank:
+        return np.zeros((A.shape[1], Y.shape[1]))
+    basis = np.linalg.qr(lengths[:, None] * right[:rank].T)[0]
+    reduced = A @ basis
+    size = np.linalg.norm(reduced, axis=0)
+    return basis @ (np.linalg.lstsq(reduced / size, Y, rcond=None)[0] / size[:, None])

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 from scipy.linalg.blas import ddot
+from scipy.linalg.lapack import dpstrf
 
 from onlinels.checks import MAX_COUNT
 from onlinels.core.constants import (
@@ -35,9 +36,11 @@ from onlinels.core.constants import (
     LEARNT_PRIORS,
     LEAST_GROWTH,
     LOW,
+    MAX_BEYOND_ROWS,
     MAX_FEATURES_SOLVED,
     MAX_HALF_LIVES,
     MAX_MEAN_WEIGHT,
+    MAX_REST,
     MAX_ROUNDING,
     MAX_SHARE_LEFT_OUT,
     MAX_SQUARES,
@@ -52,6 +55,7 @@ from onlinels.core.constants import (
     MIN_INFORMATION,
     MIN_NOISE,
     MIN_PAPER_RIDGE,
+    MIN_PIVOT,
     MIN_ROWS_DWARFED,
     MIN_SCALE,
     MIN_SCATTER_SHARE,
@@ -266,17 +270,13 @@ def set_penalties(s, c, share, v):
     v.in_force = share * ridge
     v.penalties = v.in_force * units
     active = squares > 0.0
-    v.n_active = int(active.sum())
+    v.n_active, v.n_dependent = int(active.sum()), 0
     v.scale = np.where(active, 1.0 / np.sqrt(np.where(active, squares + v.penalties, 1.0)), 0.0)
     v.is_whole = bool((active | (raw <= MAX_SHARE_LEFT_OUT * v.penalties)).all())
 
 
 def scale_gram(s, v):
-    gram = np.zeros((s.m, s.m))
-    for start, above, corner in s.panels:
-        own = slice(start, start + len(corner))
-        gram[:start, own], gram[own, own] = above, np.triu(corner)
-    system = whole(gram) * np.outer(v.scale, v.scale)
+    system = product_of(s, slice(None), slice(None)) * np.outer(v.scale, v.scale)
     np.fill_diagonal(system, 1.0)
     return system
 
@@ -285,14 +285,48 @@ def norm_of_inverse(system):
     return 1.0 / max(np.linalg.eigvalsh(system)[0], 1e-300)
 
 
+def product_of(s, i, j):
+    gram = np.zeros((s.m, s.m))
+    for start, above, corner in s.panels:
+        own = slice(start, start + len(corner))
+        gram[:start, own], gram[own, own] = above, np.triu(corner)
+    return whole(gram)[i, j]
+
+
+def factor_scaled(s, least, v):
+    v.system = scale_gram(s, v)
+    v.norm = norm_of_inverse(v.system)
+    return v.norm * least < 1.0
+
+
+def leave_out_dependent(s, v):
+    active = np.flatnonzero(v.scale)
+    factor, pivots, rank, _ = dpstrf(v.system[np.ix_(active, active)], tol=MIN_PIVOT)
+    left_out = active[pivots[rank:] - 1]
+    v.n_dependent, v.n_active, v.is_whole = len(left_out), rank, False
+    known, others = np.triu(factor)[:rank, :rank], np.triu(factor)[:rank, rank:]
+    rest = v.system[left_out, left_out] - (others**2).sum(axis=0)
+    v.scale[left_out] = 0.0
+    return bool(len(left_out) and known.size and np.maximum(rest, 0.0).sum() <= MAX_REST)
+
+
+def find_beyond(s, v):
+    left_out = np.flatnonzero((v.scale == 0.0) & (told(s)[: s.m] > 0.0))
+    cross = product_of(s, slice(None), left_out)
+    v.beyond = -v.scale[:, None] * np.linalg.solve(v.system, v.scale[:, None] * cross)
+    v.beyond[left_out] = np.eye(len(left_out))
+    v.beyond = np.linalg.qr(v.beyond)[0]
+    return True
+
+
 def factor_system(s, c, share, v):
     v.factored_at = -1.0
     set_penalties(s, c, share, v)
-    v.system = scale_gram(s, v)
     least = MIN_EIGENVALUE_SOLVED if v.in_force > 0.0 else MIN_EIGENVALUE_UNPENALISED * s.m
-    v.norm = norm_of_inverse(v.system)
-    if v.norm * least >= 1.0:
-        return False
+    if not factor_scaled(s, least, v):
+        can = c.ridge == 0.0 and leave_out_dependent(s, v) and factor_scaled(s, least, v)
+        if not (can and find_beyond(s, v)):
+            return False
     v.factored_at = s.tally[0]
     return True
 
@@ -301,6 +335,8 @@ def solve_targets(s, v):
     keeps = (told(s)[s.m :] > 0.0) if s.is_centred else 1.0
     scale = v.scale[:, None]
     v.weights = scale * np.linalg.solve(v.system, scale * s.cross) * keeps
+    if v.n_dependent:
+        v.weights -= v.beyond @ (v.beyond.T @ v.weights)
     v.solved_at = s.tally[0]
 
 
@@ -331,6 +367,11 @@ def spread_of_factor(s, v, c, row, forgets):
     row.errors = told(s)[s.m :] - (v.weights * s.cross).sum(axis=0) - v.penalties @ v.weights**2
     free = scale_errors(s, row, weights_of_errors(s, forgets), leverage, n_parameters)
     is_known = c.scaling == AS_THEY_ARE or not differs.any()
+    if v.n_dependent:
+        terms = v.beyond * z[:, None]
+        is_known &= bool(
+            (np.abs(terms.sum(axis=0)) <= MAX_BEYOND_ROWS * np.abs(terms).sum(axis=0)).all()
+        )
     return free if is_known or free <= 0.0 else np.nan
 
 

@@ -25,7 +25,7 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
     recursion_t r;
     row_t row;
     ptrdiff_t i = 0;
-    memory = (real *)calloc(size_of_solver(m, n), sizeof(real));
+    memory = (real *)calloc(size_of_solver(m, n, 1), sizeof(real));
     if (!of || !prints || !squares || !memory)
         return -1;
     memset(&v, 0, sizeof(v));
@@ -59,7 +59,7 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
         add_row(&s, &row);
     }
     row.own = 1.0;
-    place_solver(m, n, memory, &v);
+    place_solver(m, n, 1, memory, &v);
     centre(&s, &row);
     if (!factor_system(&s, &penalty, 1.0, &v))
         return -1;
