@@ -64,7 +64,7 @@ from onlinels.core.constants import (
     UNSOLVED,
     UNTIL_TIME,
 )
-from onlinels.linear import prequential, ridge, single
+from onlinels.linear import prequential, single
 from onlinels.rows import batch
 from onlinels.stream import base as stream_base
 from onlinels.stream import classifier, features, regressor
@@ -729,15 +729,13 @@ def test_header(way, tmp_path):
     logarithm = np.linalg.slogdet(Z.T @ Z + ridge * np.eye(m))[1]
     both = [free, variance]
     np.testing.assert_allclose(arrays[7], [*both, *both, logarithm, *both], rtol=10 * tolerance)
-    sums = [np.asarray(each, dtype=kind) for each in (Z.T @ Z, V.T @ Z)]
-    squares, found = np.diag(Z.T @ Z).copy(), np.zeros(1)
-    given = [ctypes.c_void_p(each.ctypes.data) for each in (*sums, squares, np.sqrt(squares / k))]
-    numbers = ctypes.c_double(float((V**2).sum())), ctypes.c_double(float(k))
-    choose = library.choose
-    sizes = map(ctypes.c_ssize_t, (m, n))
-    assert choose(*sizes, *given, *numbers, ctypes.c_void_p(found.ctypes.data)) == 0
-    choice = select_ridge(Sums(Z.T @ Z, Z.T @ V, (V**2).sum(axis=0), float(k), 1), k)
-    assert found[0] == pytest.approx(choice.ridge, rel=1e-9 if kind is np.float64 else 0.02)
+    sums = Sums(Z.T @ Z, Z.T @ V, (V**2).sum(axis=0), float(k), 1)
+    kinds = None, np.sqrt(np.diagonal(sums.gram) / k)
+    found, which = harness.choose(library, sums, kinds, kind=kind)
+    assert which == 0
+    assert harness.is_kept(library, sums, found, kind) == 1
+    choice = select_ridge(sums, k)
+    assert found == pytest.approx(choice.ridge, rel=1e-9 if kind is np.float64 else 0.02)
 
 
 # Memory, interrupts and threads.
@@ -772,11 +770,8 @@ def test_both_cores_pass_the_same_checkpoints(targets):
 
 def chosen_by(name, rows, settings):
     """Return the choice of a ridge of a model that has learnt rows by a core."""
-    model, in_numpy = LeastSquaresRegressor(**settings), name != "compiled"
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(core_in_use(name))
-        for function in ("find_ridge", "tries_ridge") if in_numpy else ():
-            stack.enter_context(mock.patch.object(ridge, function, None))
+    model = LeastSquaresRegressor(**settings)
+    with core_in_use(name):
         for x, y in rows:
             model.predict_one(x)
             model.learn_one(x, y)

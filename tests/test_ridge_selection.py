@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.linalg import eigh
 
-from onlinels import LeastSquaresMultiTargetRegressor, core
+from onlinels import LeastSquaresMultiTargetRegressor
 from onlinels.core.constants import MIN_RIDGE_IF_DEPENDENT, RIDGES_PER_DECADE
-from onlinels.linear.ridge import arrays_of, kinds_of_units, select
+from onlinels.linear.ridge import kinds_of_units, select
 from onlinels.sums.axes import grown
 from onlinels.sums.selection import (
     Sums,
@@ -25,7 +25,7 @@ from onlinels.sums.selection import (
     reduced_to_rank,
     select_ridge,
 )
-from support import laws, strategies
+from support import harness, laws, strategies
 
 
 def accumulate(X, Y, w=None, centred=True, step=1000):
@@ -102,7 +102,10 @@ def drawn_sums(random, size):
     return Sums((gram + gram.T) / 2.0, basis @ rotated, squares, float(n_rows)), n_rows
 
 
-compiled = pytest.mark.skipif(core.find_ridge is None, reason="there is no compiled core")
+@pytest.fixture(scope="module")
+def header(tmp_path_factory):
+    """selection.h, called without Python."""
+    return harness.compiled("recursion", "C99", tmp_path_factory.mktemp("harness"))
 
 
 def copied(sums):
@@ -126,11 +129,10 @@ def hostile_sums(random):
     return Sums(X.T @ X, X.T @ Y, (Y**2).sum(axis=0), float(n_rows), 1), int(n_rows)
 
 
-@compiled
 @pytest.mark.parametrize("is_short", [False, True])
 @strategies.examples(100)
 @given(st.integers(0, 2**32 - 1))
-def test_both_languages_select_the_same_ridge_and_units(is_short, seed):
+def test_both_languages_select_the_same_ridge_and_units(header, is_short, seed):
     """Nearly always exactly; otherwise ridges that are as good, up to the tie."""
     random = np.random.default_rng(seed)
     sums, n_rows = hostile_sums(random) if seed % 4 else drawn_sums(random, int(seed % 90 + 1))
@@ -138,7 +140,7 @@ def test_both_languages_select_the_same_ridge_and_units(is_short, seed):
         sums = replace(sums, weight=max(1.0, min(n_rows, len(sums.gram) / 2.0)))
     diagonal = sums.gram.diagonal().copy()
     kinds = kinds_of_units("auto", np.sqrt(diagonal / n_rows))
-    ridge, which = core.find_ridge(*arrays_of(copied(sums), diagonal, is_short), *kinds)
+    ridge, which = harness.choose(header, sums, kinds, is_short)
     choice, expected = select(copied(sums), n_rows, kinds, is_short)
     own = in_units(copied(sums), kinds[expected])
     dependent = dependent_columns(copied(sums).gram)
@@ -156,17 +158,15 @@ def test_both_languages_select_the_same_ridge_and_units(is_short, seed):
     assert abs(found[0] - found[1]) <= choice.tie
 
 
-@compiled
 @strategies.examples(100)
 @given(st.integers(0, 2**32 - 1), st.floats(-6.0, 6.0))
-def test_both_languages_test_a_ridge_alike(seed, power):
+def test_both_languages_test_a_ridge_alike(header, seed, power):
     """Unless it is at the edge, where a ridge that is a little different is judged differently."""
     sums, _ = hostile_sums(np.random.default_rng(seed))
-    arrays, ridge = arrays_of(copied(sums), sums.gram.diagonal().copy()), 10.0**power
-    ridge *= float(sums.gram.diagonal().max())
+    ridge = 10.0**power * float(sums.gram.diagonal().max())
     near = [accepts_ridge(copied(sums), ridge * factor) for factor in (0.999, 1.0, 1.001)]
     if len(set(near)) == 1:
-        assert core.tries_ridge(*arrays, None, ridge) == near[0]
+        assert harness.is_kept(header, sums, ridge) == near[0]
 
 
 def likelihoods(sums, ridges):

@@ -28,12 +28,6 @@ Reader: Any = None
 StreamRows: Any = None
 """What predicts and learns rows of stream models; None without the extension."""
 
-find_ridge: Any = None
-"""Selects the ridge and its units from sums; None without the extension."""
-
-tries_ridge: Any = None
-"""Tests a ridge by the sums; None without the extension."""
-
 IN_USE = "reference"
 """What learns single rows: "compiled", or "reference" without the extension.
 
@@ -52,7 +46,6 @@ if os.environ.get("ONLINELS_CORE") != "reference":
             judge_row, mix_scores = compiled.judge_row, compiled.mix_scores
             judge_forecast, mix_forecasts = compiled.judge_forecast, compiled.mix_forecasts
             scale, scale_after = compiled.scale, compiled.scale_after
-            find_ridge, tries_ridge = compiled.find_ridge, compiled.tries_ridge
             IN_USE = "compiled"
 
 

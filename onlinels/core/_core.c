@@ -22,7 +22,7 @@
 #include "stream_rows.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 26
+#define LAYOUT 27
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -66,8 +66,6 @@ static PyMethodDef stream_methods[] = {
     {NULL, NULL, 0, NULL}};
 static PyMethodDef module_methods[] = {
     {"settle", settle, METH_VARARGS, NULL},
-    {"find_ridge", find_ridge, METH_VARARGS, NULL},
-    {"tries_ridge", tries_ridge, METH_VARARGS, NULL},
     {"scale", scale, METH_VARARGS, NULL},
     {"scale_after", scale_after, METH_VARARGS, NULL},
     {"mix_scores", mix_scores, METH_VARARGS, NULL},

@@ -40,7 +40,6 @@ from onlinels.checks import (
     dense,
     ignoring,
 )
-from onlinels.core import find_ridge, tries_ridge
 from onlinels.core.constants import (
     BASE_RIDGE,
     BEGAN,
@@ -698,9 +697,6 @@ def is_kept(
         return False
     if shape[0] <= MAX_FEATURES_SELECTED:
         sums, diagonal = statistics.sums(), statistics.diagonal
-        known = tries_ridge and tries_ridge(*arrays_of(sums, diagonal), units, ridge)
-        if known is not None:
-            return bool(known)
         return accepts_ridge(in_units(varying_only(sums, diagonal), units), ridge)
     if running is not None:
         return False
@@ -708,13 +704,6 @@ def is_kept(
     weights = np.asfortranarray(statistics.solve(penalties, diagonal))
     found = recursion_at(statistics, weights, ridge, penalties)
     return found is not None and is_accepted(found.arrays, freedom, squares)
-
-
-def arrays_of(sums: Sums, diagonal: Floats, is_short: bool = False) -> tuple[Any, ...]:
-    """Return sums as `onlinels.core` takes them, given their diagonal; see checkpoints.h."""
-    total = float(sums.target_squares.sum())
-    numbers = total, float(sums.weight), int(sums.n_free), is_short
-    return np.asfortranarray(sums.gram), np.ascontiguousarray(sums.cross.T), diagonal, numbers
 
 
 def select_ridge_and_units(
@@ -743,10 +732,6 @@ def select_ridge_and_units(
         is_full = mean_weight <= MAX_MEAN_WEIGHT and statistics.count > n_varying
         is_short = bool(is_full and sums.weight < n_varying <= MAX_FEATURES_DECOMPOSED)
         sums = sums if is_short else replace(sums, weight=sums.weight / mean_weight)
-    if find_ridge is not None and len(diagonal) <= MAX_FEATURES_SELECTED:
-        found = find_ridge(*arrays_of(sums, diagonal, is_short), *tried)
-        if found is not None:
-            return found[0], tried[found[1]]
     choice, which = select(sums, statistics.count, tried, is_short)
     ridge, units = choice.ridge, tried[which]
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2

@@ -84,24 +84,45 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
     return i;
 }
 
+/* Sums of rows; `numbers` are Y'Y, the weight, the number of free parameters, and whether rows are forgotten fast. */
+static products_t
+sums_of(ptrdiff_t m, ptrdiff_t n, const real *gram, const real *cross, const double *squares, const double *numbers)
+{
+    const products_t s = {m, n, gram, cross, squares, numbers[0], numbers[1], (int)numbers[2], (int)numbers[3]};
+    return s;
+}
+
 #ifdef __cplusplus
 extern "C"
 #endif
-/* Select a ridge for features as they are or divided by units, and test it. Return the kind of units, 2 more if the
- * test rejects the ridge, or -1 if other code must select. */
+/* Select a ridge for one or two kinds of units, NULL for features as they are. Return the kind, or -1 if other code
+ * must select. */
 int
-choose(ptrdiff_t m, ptrdiff_t n, const real *gram, const real *cross, const double *squares, const double *units,
-       double total, double weight, double *ridge)
+choose(ptrdiff_t m, ptrdiff_t n, const real *gram, const real *cross, const double *squares, const double *numbers,
+       int n_kinds, const double *units, const double *others, double *ridge)
 {
-    const double *kinds[2] = {NULL, units};
-    products_t s;
-    spectrum_t t;
-    int which = -1;
+    const double *kinds[2] = {units, others};
+    const products_t s = sums_of(m, n, gram, cross, squares, numbers);
     real *scratch = (real *)calloc((size_t)scratch_for_selection(m, n), sizeof(real));
-    s.m = m, s.n = n, s.gram = gram, s.cross = cross, s.squares = squares;
-    s.total = total, s.weight = weight, s.n_free = 1, s.is_short = 0;
-    if (scratch && select_ridge(&s, kinds, 2, NULL, scratch, ridge, &which) && find_spectrum(&s, kinds[which], scratch, &t))
-        which += accepts(&t, *ridge) ? 0 : 2;
+    int which = -1;
+    if (scratch && !select_ridge(&s, kinds, n_kinds, NULL, scratch, ridge, &which))
+        which = -1;
     free(scratch);
     return which;
+}
+
+#ifdef __cplusplus
+extern "C"
+#endif
+/* Whether the score test accepts a ridge; -1 if other code must test it. */
+int
+is_kept(ptrdiff_t m, ptrdiff_t n, const real *gram, const real *cross, const double *squares, const double *numbers,
+        const double *units, double ridge)
+{
+    const products_t s = sums_of(m, n, gram, cross, squares, numbers);
+    real *scratch = (real *)calloc((size_t)scratch_for_selection(m, n), sizeof(real));
+    spectrum_t t;
+    const int is_found = scratch && find_spectrum(&s, units, scratch, &t), is_kept = is_found && accepts(&t, ridge);
+    free(scratch);
+    return is_found ? is_kept : -1;
 }
