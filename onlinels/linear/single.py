@@ -30,14 +30,13 @@ from onlinels.core.constants import (
 )
 from onlinels.core.reference import is_one_of
 from onlinels.core.rows import SingleRows as InNumpy
-from onlinels.linear.following import MIN_SHARE, Following, patience_of
+from onlinels.linear.following import MIN_SHARE, Following
 from onlinels.linear.ridge import KINDS_OF_UNITS, core_choice, is_selected
 from onlinels.linear.scoring import normalized, unseen_classes
 from onlinels.linear.settings import Settings
 from onlinels.numerics import Calls
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
 from onlinels.rows.labels import Classes, Label
-from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
 from onlinels.sums.rows import Rows
 from onlinels.sums.subsets import Subsets
 
@@ -164,12 +163,9 @@ def rows_of(state: State) -> Any:
         ridge=ridge,
         scaling=DEVIATIONS if known.is_standard else kind,
         decay=clock.forgetting_factor,
-        most=MAX_RUNNING_LEVERAGE,
         least_share=known.least_share,
-        patience=patience_of(n_features),
         mode=mode,
         learns=takes_rows(state),
-        forgets=known.forgets,
         counts_dates=clock.counts_dates,
         warns=known.is_selected and np.count_nonzero(statistics.rounding.squares) > 0,
     )
