@@ -134,7 +134,7 @@ def rows_of(state: State) -> Any:
     if not (n_features and n_targets):
         return None
     known, choice = known_of(state.settings), state.penalty.numbers
-    chosen, count = float(choice[RIDGE]), statistics.count
+    chosen, count = float(choice[RIDGE]), float(statistics.numbers[0])
     ridge = known.ridge if chosen != chosen else chosen
     kind = GIVEN if choice[IS_SCALED] else AS_THEY_ARE
     is_solved, mode = is_solved_in_core(state), FOLLOW if known.follows else SOLVE

@@ -41,7 +41,7 @@ from onlinels.checks import (
 )
 from onlinels.core import Reader
 from onlinels.numerics import is_count
-from onlinels.saving import Short, is_plain, savable
+from onlinels.saving import is_plain, savable
 
 if TYPE_CHECKING:
     from onlinels.rows.frames import nw
@@ -678,7 +678,7 @@ def _shared_columns(names: tuple[str, ...], *others: Any) -> Columns:
     _lengths_fit,
     take=lambda made: made.state(),
     make=_columns_of_state,
-    short=Short(lambda made: made.said(), _columns_of),
+    is_value=True,
 )
 class Columns:
     """The columns of a model: features in the order in which they became known.
@@ -1014,6 +1014,10 @@ def warn_of_absent(n_known: int, absent: Sequence[Name], unknown: Sequence[Name]
         f"{len(absent)} of {n_known} columns count as 0: {reprlib.repr(absent)}. Check the "
         f"spelling{others}; if 0 is intended, add columns of 0, or pass a list of dicts.",
     )
+
+
+NO_COLUMNS = Columns()
+"""The columns of models that have learnt nothing."""
 
 
 def _plain_places(names: Iterable[Name]) -> dict[Name, Any]:

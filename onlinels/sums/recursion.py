@@ -33,11 +33,7 @@ def _is_sound(recursion: Any) -> bool:
     inverse, numbers = recursion.inverse, recursion.numbers
     fits = are_columns(inverse) and inverse.shape == (len(inverse), len(inverse))
     fits = fits and is_array(numbers, numbers.size) and recursion.shape[1] >= 0
-    return bool(fits and len(numbers) == _n_numbers(*recursion.shape))
-
-
-def _n_numbers(n_features: int, n_targets: int) -> int:
-    return 3 + 2 * n_features + n_targets + n_features * n_targets
+    return bool(fits and len(numbers) == 1 + (len(inverse) + 1) * (recursion.shape[1] + 2))
 
 
 @savable(_is_sound, take=lambda recursion: recursion.said())
@@ -64,7 +60,7 @@ class Recursion:
     ----------
     inverse : ndarray (n_features, n_features)
         B of P = (B + gain u u') / scale, of which the upper triangle is read.
-    numbers : ndarray (3 + 2 * n_features + n_targets * (1 + n_features),)
+    numbers : ndarray (1 + (n_features + 1) * (n_targets + 2),)
         All of the following, which are views.
     factors : ndarray (3,)
         The scale, the gain, and the share of the full penalties that is in force.
@@ -92,7 +88,7 @@ class Recursion:
         self.ridge, self.least, self.trust = float(ridge), least, 1.0
         # In Fortran order: BLAS would silently work on a copy of an array in another order.
         self.inverse = np.zeros((n_features, n_features), order="F")
-        self.numbers = np.zeros(_n_numbers(n_features, n_targets))
+        self.numbers = np.zeros(1 + (n_features + 1) * (n_targets + 2))
         self.inverse.flat[:: n_features + 1] = 1.0 / self.ridge
         self.full_penalties[:] = self.ridge
         self.factors[:] = 1.0, 0.0, 1.0
@@ -103,23 +99,18 @@ class Recursion:
         new = object.__new__(cls)
         new.ridge, new.least, new.trust = ridge, 0.0, 1.0
         new.inverse = np.zeros((n_features, n_features), order="F")
-        new.numbers = np.zeros(_n_numbers(n_features, n_targets))
+        new.numbers = np.zeros(1 + (n_features + 1) * (n_targets + 2))
         return new
 
     def said(self) -> dict[str, Any]:
-        """Return what files hold, without the pending product, which would reveal a single row."""
+        """Return what files hold."""
         self.settle()
         said = {name: each for name, each in vars(self).items() if name != "numbers"}
-        arrays = {name: getattr(self, name) for name in VECTORS}
-        return said | arrays | {"pending": np.zeros(self.n_features)}
+        return said | {name: getattr(self, name) for name in VECTORS}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the pending product."""
         self.settle()
-        new = shallow_copy(self)
-        new.numbers = self.numbers.copy()
-        new.pending[:] = 0.0
-        return vars(new)
+        return vars(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "numbers" not in state:
@@ -186,8 +177,9 @@ class Recursion:
         return penalties
 
     def settle(self) -> None:
-        """Add the pending product to B, which changes no answer."""
+        """Add the pending product, which would reveal a single row, to B: no answer changes."""
         settle(self.inverse, self.pending, self.factors, np.empty(self.n_features))
+        self.pending[:] = 0.0
 
     def times(self, columns: Floats) -> Floats:
         """Return P times columns (n_features, n)."""

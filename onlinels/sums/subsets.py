@@ -99,6 +99,11 @@ class Subsets:
         """Number of folds; 1 without folds."""
         return max(1, len(self.folds))
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether there are only the statistics of all rows."""
+        return self.inliers is None and not self.folds
+
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes needed to learn and to solve for these numbers of columns."""
         n_parts = 1 + len(self.folds) + (self.inliers is not None)
