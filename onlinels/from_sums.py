@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -331,8 +330,7 @@ def _with_sums(
         at, to = np.split(mean.value, [n_features])
         gram, cross = gram + n * np.outer(at, at), cross + n * np.outer(at, to)
         squares = squares + n * to**2
-    learnt = replace(
-        Statistics.empty(GramSums.of(gram, cross), model.fit_intercept),
+    learnt = Statistics.empty(GramSums.of(gram, cross), model.fit_intercept).changed(
         tally=np.array([n_rows, n, n]),
         squares_of_targets=squares,
         mean=mean if model.fit_intercept else None,

@@ -116,6 +116,15 @@ class Block(bytearray):
     """Memory of this process for arrays that no other object writes to."""
 
 
+def is_own(array: Matrix) -> bool:
+    """Return whether an array has memory of its own, or is part of a `Block`."""
+    base = array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    is_in_block = isinstance(base.obj if isinstance(base, memoryview) else base, Block)
+    return is_in_block or (array.flags.owndata and array.flags.writeable)
+
+
 def owned(value: Any) -> Any:
     """Return a restored value with its arrays in memory of their own, which is writeable.
 
@@ -131,8 +140,7 @@ def owned(value: Any) -> Any:
     (True, False)
     """
     if isinstance(value, np.ndarray):
-        is_own = value.flags.owndata and value.flags.writeable
-        if (is_own or isinstance(value.base, Block)) and type(value) is np.ndarray:
+        if is_own(value) and type(value) is np.ndarray:
             return value
         # In the same order, as BLAS needs it, and in the byte order of this machine.
         return value.astype(value.dtype.newbyteorder("="), order="K", subok=False)

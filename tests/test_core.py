@@ -70,7 +70,6 @@ from onlinels.stream import base as stream_base
 from onlinels.stream import classifier, features, regressor
 from onlinels.sums.axes import grown
 from onlinels.sums.forms import GramSums
-from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
 from onlinels.sums.rows import Rows
 from onlinels.sums.selection import Sums, select_ridge
 from onlinels.sums.statistics import Statistics
@@ -547,12 +546,9 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
         hands=hands,
         priors=priors,
         decay=decay,
-        most=MAX_RUNNING_LEVERAGE,
         least_share=0.5 if seed % 2 and (decay != 1.0 or hands is not None) else 0.0,
-        patience=4.0,
         mode=mode,
         learns=True,
-        forgets=decay != 1.0 or hands is not None,
         counts_dates=False,
         warns=seed % 4 == 3,
     )

@@ -25,7 +25,6 @@ from onlinels import (
     StreamClassifier,
 )
 from onlinels.saving.description import KINDS_BY_NAME, LATE_CLASSES
-from onlinels.saving.packing import MAX_FORM, pack, plan_of, unpack
 from support import savable_models, version_3, version_4
 from support.laws import STEPS, assert_not_saved, saved, step
 from support.slow import the_rest_slow
@@ -362,11 +361,3 @@ def test_files_and_pickles_of_format_4(name, read):
     np.testing.assert_allclose(numbers_of(model, rows), numbers_of(new, rows), atol=1e-8)
     again = pickle.loads(pickle.dumps(model))
     assert saved(again) == saved(model) == saved(onlinels.loads(saved(model)))
-
-
-def test_long_forms_are_not_remembered():
-    """A model that holds many rows has another form after each."""
-    value = [*range(MAX_FORM)]
-    before = plan_of.cache_info().misses
-    assert unpack(pack(value)) == value
-    assert plan_of.cache_info().misses == before

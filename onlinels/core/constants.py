@@ -171,6 +171,15 @@ Measured over 20,000 rows of 5 to 64 features, independent or correlated, with o
 ROWS_BETWEEN_TRIALS = 1024
 """Number of rows after which an inverse that lacked digits is tried again."""
 
+MAX_ROWS_BETWEEN_PREDICTIONS, FEATURES_PER_ROW_BETWEEN = 4, 16
+"""A recursion learns rows only while every 4 rows, or features / 16, have a prediction."""
+
+MAX_RUNNING_LEVERAGE = 1e4
+"""Largest ratio of a row to earlier rows and ridge in a direction, for a recursion beside the sums.
+
+It keeps 12 digits in every direction.
+"""
+
 # Registers of a model, and checkpoints of its ridge.
 
 PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE = range(4)

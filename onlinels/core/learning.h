@@ -123,7 +123,7 @@ static void learn(SingleRows *self, int is_restored)
     /* Weights follow rows only while predictions keep coming. */
     const int follows = self->recursion.inverse && !is_restored && count < registers[VALID_UNTIL]
                         && (count == registers[PREDICTED_AT] || count + 1.0 - registers[PREDICTED_AT] <= self->patience)
-                        && follow(&self->sums, &self->recursion, &self->row, self->most);
+                        && follow(&self->sums, &self->recursion, &self->row, MAX_RUNNING_LEVERAGE);
     if (!follows && registers[VALID_UNTIL] > 0.0)
         registers[VALID_UNTIL] = 0.0;
     add_row(&self->sums, &self->row);

@@ -35,6 +35,9 @@ enum { FOLLOW, SOLVE, HAND_BACK };
 #define RENEWAL_ROWS 16384
 #define RENEWAL_ROWS_PER_FEATURE 16
 #define ROWS_BETWEEN_TRIALS 1024
+#define MAX_ROWS_BETWEEN_PREDICTIONS 4
+#define FEATURES_PER_ROW_BETWEEN 16
+#define MAX_RUNNING_LEVERAGE 1e4
 
 typedef struct {
     PyObject_HEAD
@@ -73,7 +76,7 @@ typedef struct {
     const real *asked;     /* the weights by which the last row was answered */
     const real *ruled;     /* the weights of this map, */
     double ruled_at;       /* and the number of rows */
-    double most, least_share, patience;
+    double least_share, patience;
     int kind;              /* of priors */
     Py_ssize_t column;     /* of the label of the row */
     Py_ssize_t n_told;     /* number of features that vary by rounding alone of which Python code has warned */
@@ -109,31 +112,29 @@ static int take(PyObject *kept, PyObject *owner, const char *name, Py_ssize_t si
     return found != NULL;
 }
 
-/* Take the arrays of statistics for m features and n targets, by name. `nowhere` are m + n zeros. Return 0 with an
- * exception if they do not fit. */
-static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssize_t n, real *nowhere, sums_t *s)
+/* Take the arrays of statistics of m features, by name. Return 0 with an exception if they do not fit. */
+static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, sums_t *s)
 {
-    PyObject *mean = kept_attribute(kept, statistics, "mean"), *panels;
+    PyObject *numbers = kept_attribute(kept, statistics, "numbers"), *panels;
     PyObject *row_arrays = kept_attribute(kept, kept_attribute(kept, statistics, "products"), "row_arrays");
-    real *target_squares;
+    PyObject *is_centred = kept_attribute(kept, statistics, "is_centred");
+    const Py_ssize_t length = numbers ? PyObject_Size(numbers) : -1, n = (length - 3 - 4 * m) / 5, size = m + n;
     Py_ssize_t start = 0;
-    if (!mean || !row_arrays || !take(kept, statistics, "tally", 3, REALS, &s->tally)
-        || !take(kept, statistics, "prints", 2 * (m + n), HASHES, &s->prints)
-        || !take(kept, statistics, "squares_of_targets", n, REALS, &target_squares)
+    if (length < 0 || !row_arrays || !is_centred
+        || !(s->tally = memory_in(numbers, n < 0 ? -1 : 3 + n + 4 * size, REALS, TO_WRITE))
         || !(s->rounding = memory_in(kept_attribute(kept, kept_attribute(kept, statistics, "rounding"), "squares"),
-                                     m + n, REALS, TO_READ))
+                                     size, REALS, TO_READ))
         || !(panels = kept_in(kept, PyObject_CallNoArgs(row_arrays))))
         return 0;
     s->m = m;
     s->n = n;
-    s->origin = s->offset = nowhere;
-    s->is_centred = mean != Py_None;
-    if (s->is_centred && !(take(kept, mean, "origin", m + n, REALS, &s->origin)
-                           && take(kept, mean, "offset", m + n, REALS, &s->offset)))
-        return 0;
+    s->prints = (uint64_t *)(s->tally + 3 + n);
+    s->is_centred = is_centred == Py_True;
+    s->origin = s->tally + 3 + n + 2 * size;
+    s->offset = s->origin + size;
     const Py_ssize_t n_arrays = PyTuple_Size(panels); /* none if sums of this form learn no single rows */
     s->panels = PyMem_Calloc((size_t)n_arrays + 1, sizeof(panel_t));
-    s->squares = PyMem_Calloc((size_t)(m + n) + 1, sizeof(real *));
+    s->squares = PyMem_Calloc((size_t)size + 1, sizeof(real *));
     if (!s->panels || !s->squares)
         return PyErr_NoMemory() != NULL;
     s->cross = n_arrays ? memory_of(panels, 0, m * n, REALS, TO_WRITE) : NULL;
@@ -150,24 +151,21 @@ static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, Py_ssiz
     if (s->cross && start != m && !PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "the panels have other columns than the features");
     for (Py_ssize_t j = 0; j < n; j++)
-        s->squares[m + j] = target_squares + j;
+        s->squares[m + j] = s->tally + 3 + j;
     return !PyErr_Occurred();
 }
 
 /* Take the arrays of a recursion, by name. Return 0 with an exception if they do not fit. */
 static int take_recursion(PyObject *kept, PyObject *object, Py_ssize_t m, Py_ssize_t n, recursion_t *r)
 {
-    const struct {
-        const char *name;
-        Py_ssize_t size;
-        void *place;
-    } wanted[] = {{"inverse", m * m, &r->inverse}, {"pending", m, &r->pending}, {"weights", m * n, &r->weights},
-                  {"criterion", n, &r->criterion}, {"factors", N_FACTORS, &r->factors},
-                  {"full_penalties", m, &r->penalties}};
-    int fits = 1;
-    for (size_t i = 0; fits && i < sizeof(wanted) / sizeof(*wanted); i++)
-        fits = take(kept, object, wanted[i].name, wanted[i].size, REALS, wanted[i].place);
-    return fits;
+    if (!take(kept, object, "inverse", m * m, REALS, &r->inverse)
+        || !take(kept, object, "numbers", N_FACTORS + 2 * m + n + m * n, REALS, &r->factors))
+        return 0;
+    r->penalties = r->factors + N_FACTORS;
+    r->pending = r->penalties + m;
+    r->criterion = r->pending + m;
+    r->weights = r->criterion + n;
+    return 1;
 }
 
 /* Take the memory of an argument, an array or None. Return 0 with an exception if it does not fit. */
@@ -224,22 +222,27 @@ static int take_choice(SingleRows *self, PyObject *choice)
  * exception if they do not fit. */
 static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
 {
-    const Py_ssize_t m = self->features->size, n = PyObject_Size(kept_attribute(kept, given[0], "squares_of_targets"));
-    if (n < 0)
+    const Py_ssize_t m = self->features->size;
+    if (!take_sums(kept, given[0], m, &self->sums)
+        || (given[1] != Py_None && !take_sums(kept, given[1], m, &self->inliers)))
         return 0;
-    const Py_ssize_t size = m + n;
-    const Py_ssize_t n_rows = given[1] == Py_None ? 5 : 6; /* Outliers are few: the last is of the inliers. */
+    const Py_ssize_t n = self->sums.n, size = m + n;
+    const Py_ssize_t n_rows = given[1] == Py_None ? 4 : 5; /* Outliers are few: the last is of the inliers. */
     real *values = self->numbers = PyMem_Calloc((size_t)(n_rows * size) + 1, sizeof(real));
     if (!values)
         return PyErr_NoMemory() != NULL;
-    real *nowhere = values + size, *about = nowhere + size, *image = about + size;
+    real *about = values + size, *image = about + size;
     self->row = (row_t){.values = values, .about = about, .image = image, .imaged = image + m, .imaged_at = -1.0,
                         .scores = image + 2 * m, .errors = image + 2 * m + n, .own = 1.0};
     self->inlier = (row_t){.values = values, .about = image + 2 * size};
     self->ruled_at = -1.0;
-    return take_sums(kept, given[0], m, n, nowhere, &self->sums)
-           && (given[1] == Py_None || take_sums(kept, given[1], m, n, nowhere, &self->inliers))
-           && (given[2] == Py_None || take_recursion(kept, given[2], m, n, &self->recursion))
+    self->forgets = self->decay != 1.0 || given[6] != Py_None;
+    self->patience = (double)(m / FEATURES_PER_ROW_BETWEEN);
+    if (self->patience < MAX_ROWS_BETWEEN_PREDICTIONS)
+        self->patience = MAX_ROWS_BETWEEN_PREDICTIONS;
+    if (given[1] != Py_None && self->inliers.n != n)
+        return PyErr_Format(PyExc_ValueError, "inliers have %zd targets, expected %zd", self->inliers.n, n) != NULL;
+    return (given[2] == Py_None || take_recursion(kept, given[2], m, n, &self->recursion))
            && (self->registers = memory_in(given[3], N_REGISTERS, REALS, TO_WRITE))
            && take_argument(given[4], n, &self->counts) && take_choice(self, given[5])
            && take_argument(given[6], N_HANDS, &self->hands)
@@ -270,17 +273,16 @@ static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kw
 {
     static char *names[] = {"features", "targets", "labels", "label_types", "whole", "inliers", "recursion",
                             "registers", "counts", "choice", "hands", "priors", "ridge", "scaling",
-                            "decay", "most", "least_share", "patience", "mode", "learns", "forgets", "counts_dates",
-                            "warns", NULL};
+                            "decay", "least_share", "mode", "learns", "counts_dates", "warns", NULL};
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
     PyObject *a[8], *kept = PyList_New(0);
     if (self && kept
-        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOOdiddddipppp", names, &self->features,
+        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOOdiddippp", names, &self->features,
                                        &self->targets, &PyTuple_Type, &self->labels, &PyFrozenSet_Type,
                                        &self->label_types, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7,
-                                       &self->ridge.ridge, &self->ridge.scaling, &self->decay, &self->most,
-                                       &self->least_share, &self->patience, &self->mode, &self->learns,
-                                       &self->forgets, &self->counts_dates, &self->warns)) {
+                                       &self->ridge.ridge, &self->ridge.scaling, &self->decay,
+                                       &self->least_share, &self->mode, &self->learns, &self->counts_dates,
+                                       &self->warns)) {
         if (!has_dealloc((PyObject *)self->features, (void *)Reader_dealloc)
             || !(self->targets == Py_None || PyDict_CheckExact(self->targets)
                  || has_dealloc(self->targets, (void *)Reader_dealloc)))

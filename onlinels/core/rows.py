@@ -17,8 +17,11 @@ from onlinels.core.constants import (
     CONSTANT_TOLERANCE,
     DUE_WEIGHT,
     EPS,
+    FEATURES_PER_ROW_BETWEEN,
     FOLLOW,
     IS_KNOWN,
+    MAX_ROWS_BETWEEN_PREDICTIONS,
+    MAX_RUNNING_LEVERAGE,
     MAX_SQUARES,
     MIN_ROWS_DWARFED,
     MUCH_HEAVIER,
@@ -139,9 +142,7 @@ class SingleRows:
         hands: Numbers | None,
         priors: Any,
         decay: float,
-        most: float,
         least_share: float,
-        patience: float,
         mode: int,
         learns: bool,
         **of_readers: Any,
@@ -158,8 +159,9 @@ class SingleRows:
         # If a feature begins to vary, other code learns a row.
         is_known = numbers[IS_KNOWN] and (constants == constants).any()
         self.constants = constants if is_known else None
-        self.priors, self.decay, self.most, self.least_share = priors, decay, most, least_share
-        self.patience, self.mode = patience, mode
+        self.priors, self.decay, self.least_share = priors, decay, least_share
+        self.mode = mode
+        self.patience = max(MAX_ROWS_BETWEEN_PREDICTIONS, self.sums.m // FEATURES_PER_ROW_BETWEEN)
 
     def hand_over(self, *arguments: Any) -> Any:
         """Return NotImplemented."""
@@ -271,7 +273,7 @@ class SingleRows:
         z, v, r = about[: self.sums.m], about[self.sums.m :], self.recursion
         image, leverage = leverage_of(r.inverse, r.pending, r.factors, z)
         leverage *= w / decay
-        if not (leverage >= 0.0 and 1.0 + leverage <= self.most):
+        if not (leverage >= 0.0 and 1.0 + leverage <= MAX_RUNNING_LEVERAGE):
             return []
         errors, ratio = v - z @ r.weights, w / (1.0 + leverage)
         gain = ratio / float(r.factors[SCALE] * decay)

@@ -57,7 +57,7 @@ def _clock_of(state: SavedState) -> Clock:
     return made.at(now, timed)
 
 
-@savable(make=_clock_of, as_it_is=True)
+@savable(make=_clock_of)
 class Clock:
     """The time of a stream, in rows or timestamps, and the decay of weights with time.
 

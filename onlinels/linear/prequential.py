@@ -9,6 +9,7 @@ import numpy as np
 
 from onlinels.checks import Floats, Integers, row_blocks, uncast
 from onlinels.core import IN_USE
+from onlinels.core.constants import MAX_RUNNING_LEVERAGE
 from onlinels.linear.following import MIN_SHARE
 from onlinels.linear.model import LinearModel, checked, read_rows, teach
 from onlinels.linear.ridge import changes_in, totals_after
@@ -22,7 +23,7 @@ from onlinels.rows.labels import Label
 from onlinels.rows.times import ReadTimes
 from onlinels.sums.audit import held_targets
 from onlinels.sums.axes import grown
-from onlinels.sums.recursion import BLOCK_ROWS_OF_MANY, MAX_RUNNING_LEVERAGE, Recursion
+from onlinels.sums.recursion import BLOCK_ROWS_OF_MANY, Recursion
 from onlinels.sums.rows import Rows
 from onlinels.sums.statistics import Statistics
 

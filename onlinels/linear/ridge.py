@@ -76,6 +76,7 @@ from onlinels.core.constants import (
 from onlinels.core.reference import equal_rows, is_accepted
 from onlinels.linear.following import recursion_at
 from onlinels.linear.forgetting import Clock
+from onlinels.numerics import restore
 from onlinels.rows.times import Time, elapsed, exact, is_time, rational
 from onlinels.saving import savable, settings_hold
 from onlinels.sums.axes import Places, Room, gathered
@@ -342,14 +343,14 @@ def core_choice(state: State, kinds: int) -> tuple[Any, ...] | None:
     `kinds` are those of the units that the ridge may act on.
     """
     numbers, products, clock = state.penalty.numbers, state.subsets.whole.products, state.clock
-    n_features, n_folds = products.shape[0], state.subsets.n_folds
+    n_features, has_folds = products.shape[0], bool(state.subsets.folds)
     if len(numbers) != N_CHOICE + 3 * n_features:
         return None
-    is_large = n_features > MAX_FEATURES_SELECTED or n_folds > 1
+    is_large = n_features > MAX_FEATURES_SELECTED or has_folds
     if is_large or not products.allows_recursion:
         kinds = CHOSEN_ELSEWHERE
-    if not clock.forgets:
-        return numbers, kinds, n_folds == 1, np.inf, np.inf
+    if clock.forgetting_factor == 1.0 and clock.hands is None:
+        return numbers, kinds, not has_folds, np.inf, np.inf
     return numbers, kinds, False, clock.memory, time_between_selections(clock)
 
 
@@ -360,7 +361,7 @@ KINDS_OF_UNITS = {None: RAW, "standard": STANDARD, "auto": RAW_OR_STANDARD}
 # ---- 3. What of: the statistics ------------------------------------------------------------------
 
 
-@savable(as_it_is=True)
+@savable(take=lambda penalty: penalty.parts())
 class Penalty:
     """The ridge that was selected last, the units that it acts on, and the choice that may be kept.
 
@@ -426,11 +427,13 @@ class Penalty:
                 row[:] = each
         return new
 
-    def __getstate__(self) -> dict[str, Any]:
+    def parts(self) -> dict[str, Any]:
+        """Return the arguments that make this penalty."""
         return {name: getattr(self, name) for name in PENALTY_NAMES}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.numbers = Penalty(**state).numbers
+        # Files, and pickles of earlier versions, hold the parts.
+        restore(self, state if "numbers" in state else vars(Penalty(**state)))
 
     @property
     def _arrays(self) -> Floats:
@@ -512,7 +515,7 @@ class Penalty:
 
     def changed(self, **parameters: Any) -> Penalty:
         """Return a penalty with other parameters."""
-        return Penalty(**self.__getstate__() | parameters)
+        return Penalty(**self.parts() | parameters)
 
     def copied(self) -> Penalty:
         """Return an independent copy."""
@@ -579,18 +582,13 @@ PENALTY_NAMES = (
 """What a penalty is made of, in files too."""
 
 
-def first_penalty() -> tuple[Penalty, float]:
-    """Return the choice for a model without rows, and when the next is due: see `choose_penalty`.
-
-    It does not depend on any setting, and is no selection: a fleet of models is made in no time.
-    """
-    first = object.__new__(Penalty)
-    first.numbers = FIRST_PENALTY.numbers.copy()
-    return first, FIRST_DUE
-
-
+NO_PENALTY = Penalty()
 FIRST_PENALTY = Penalty(doubles_at=next_doubling(0), constants=np.zeros(0))
 FIRST_DUE = float(next_checkpoint(0, 0))
+"""Choices of models without features, and when the next is due: see `choose_penalty`.
+
+Without features, nothing writes to their numbers, so models share them.
+"""
 
 
 def only_values(statistics: Statistics) -> Floats:

@@ -30,14 +30,13 @@ from onlinels.core.constants import (
 )
 from onlinels.core.reference import is_one_of
 from onlinels.core.rows import SingleRows as InNumpy
-from onlinels.linear.following import MIN_SHARE, Following, patience_of
+from onlinels.linear.following import MIN_SHARE, Following
 from onlinels.linear.ridge import KINDS_OF_UNITS, core_choice, is_selected
 from onlinels.linear.scoring import normalized, unseen_classes
 from onlinels.linear.settings import Settings
 from onlinels.numerics import Calls
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
 from onlinels.rows.labels import Classes, Label
-from onlinels.sums.recursion import MAX_RUNNING_LEVERAGE
 from onlinels.sums.rows import Rows
 from onlinels.sums.subsets import Subsets
 
@@ -135,7 +134,7 @@ def rows_of(state: State) -> Any:
     if not (n_features and n_targets):
         return None
     known, choice = known_of(state.settings), state.penalty.numbers
-    chosen, count = float(choice[RIDGE]), statistics.count
+    chosen, count = float(choice[RIDGE]), float(statistics.numbers[0])
     ridge = known.ridge if chosen != chosen else chosen
     kind = GIVEN if choice[IS_SCALED] else AS_THEY_ARE
     is_solved, mode = is_solved_in_core(state), FOLLOW if known.follows else SOLVE
@@ -164,12 +163,9 @@ def rows_of(state: State) -> Any:
         ridge=ridge,
         scaling=DEVIATIONS if known.is_standard else kind,
         decay=clock.forgetting_factor,
-        most=MAX_RUNNING_LEVERAGE,
         least_share=known.least_share,
-        patience=patience_of(n_features),
         mode=mode,
         learns=takes_rows(state),
-        forgets=known.forgets,
         counts_dates=clock.counts_dates,
         warns=known.is_selected and np.count_nonzero(statistics.rounding.squares) > 0,
     )

@@ -180,7 +180,6 @@ class FixedNetwork(Network):
         if len(rows) > 1 or layer.half_life is not None or not layer.count:
             layer.learn_many(rows, labels, w, t)
             return
-        layer._state.columns.note_positions()
         layer.learn_one(dict(enumerate(rows[0].tolist())), labels[0], examples[0].weight)
 
     def learnt(self, examples: Sequence[Example]) -> FixedNetwork:

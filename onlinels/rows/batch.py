@@ -12,7 +12,6 @@ from functools import cached_property, lru_cache, wraps
 from inspect import signature
 from itertools import compress, count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +40,8 @@ from onlinels.checks import (
     wrong_type,
 )
 from onlinels.core import Reader
-from onlinels.numerics import is_count, restore, shallow_copy
-from onlinels.saving import Short, is_plain, savable
+from onlinels.numerics import is_count
+from onlinels.saving import is_plain, savable
 
 if TYPE_CHECKING:
     from onlinels.rows.frames import nw
@@ -646,11 +645,16 @@ def _lengths_fit(columns: Columns) -> bool:
 
 def _columns_of_state(state: dict[str, Any]) -> Columns:
     # Files of earlier versions do not say whether columns are numbered: all were.
-    return Columns(**{"is_numbered": True, **state})
+    said: dict[str, Any] = {"stems": (), "is_numbered": True} | state
+    names, lengths, plain, stems = (said[name] for name in ("names", "lengths", "plain", "stems"))
+    return _columns_of((tuple(names), tuple(lengths.items()), plain, stems, said["is_numbered"]))
 
 
 MAX_SHARED_NAMES, MAX_SHARED_COLUMNS = 128, 256
-"""Most names of columns that restored models share, and the number of these columns."""
+"""Most names of columns that models share, and the number of these columns.
+
+Models of a fleet learn the same names, and share these and what reads them.
+"""
 
 
 def _columns_of(said: tuple[Any, ...]) -> Columns:
@@ -667,16 +671,14 @@ _TEXT = frozenset((str,))
 
 @lru_cache(MAX_SHARED_COLUMNS)
 def _shared_columns(names: tuple[str, ...], *others: Any) -> Columns:
-    columns = Columns(names, {}, *others)
-    columns.note(names)  # So the core knows the first row.
-    return columns
+    return Columns(names, {}, *others)
 
 
 @savable(
     _lengths_fit,
     take=lambda made: made.state(),
     make=_columns_of_state,
-    short=Short(lambda made: made.said(), _columns_of),
+    is_value=True,
 )
 class Columns:
     """The columns of a model: features in the order in which they became known.
@@ -727,24 +729,24 @@ class Columns:
         if len(self._index) < len(self.names):
             raise ValueError("two of its columns have one name")
         self._last: tuple[Layout, Integers] | None = None
-        # Whether all names are of types that compare without other code; None if not known.
-        self._is_plain: bool | None = None if self.names else True
-        # The column of every name that dicts had; of an array, (first column, length), and its type
-        # if that is not numpy's.
-        self.places: dict[Name, Any] = {}
+        # The column of every name that dicts may have; of an array, (first column, length), and its
+        # type if that is not numpy's. The index itself, if it has plain names of numbers alone.
+        is_plain = PLAIN_NAME_TYPES.issuperset(map(type, self.names))
+        is_plain = is_plain and not (lengths or self._stems or is_numbered)
+        self.places: dict[Name, Any] = self._index if is_plain else _plain_places(self.names)
         self._reader: Reader | None = None
 
     def __len__(self) -> int:
         return len(self._index)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_last": None, "places": {}, "_reader": None, "_is_plain": None}
+    def __reduce__(self) -> Any:
+        return _columns_of, (self.said(),)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # As in files of earlier versions; see `_columns_of_state`. Places were `met` in pickles.
-        made = {"is_numbered": True, "_stems": frozenset(), "places": {}, "_is_plain": None} | state
-        made.pop("met", None)
-        restore(self, made)
+        # In pickles of earlier versions.
+        said = state["_lengths"], state["_plain"], state.get("_stems", ())
+        made = Columns(state["names"], *said, state.get("is_numbered", True))
+        vars(self).update(vars(made))
 
     def said(self) -> tuple[Any, ...]:
         """Return the same arguments as plain values."""
@@ -762,13 +764,13 @@ class Columns:
 
     @property
     def reader(self) -> Reader | None:
-        """What reads dicts of names that are noted, for all models with these columns."""
+        """What reads dicts of these names, for all models with these columns."""
         if self._reader is None:
             self._reader = reader_of(self.places, len(self._index))
         return self._reader
 
     def row(self, x: Any) -> Floats | None:
-        """Return a dict of names that are noted as a row of all columns; None for anything else."""
+        """Return a dict of numbers as a row of all columns; None for anything else."""
         reader = self.reader
         known = reader.row(x) if len(self) and reader is not None else None
         return None if known is None else np.frombuffer(known)
@@ -780,8 +782,9 @@ class Columns:
         return _is_in_place(self.locate(layout), len(self))
 
     def note(self, layout: Layout) -> None:
-        """Note the columns of the names of a dict that is read, for `onlinels.core`."""
-        if isinstance(layout, range) or len(self.places) > 2 * len(self):
+        """Note the columns of the array, or of numbered names, of a dict for `onlinels.core`."""
+        is_plain = self.places is self._index or isinstance(layout, range)
+        if is_plain or len(self.places) > 2 * len(self):
             return
         arrays, located = _arrays_of(layout), self.locate(layout)
         if not arrays:
@@ -794,11 +797,6 @@ class Columns:
             if first >= 0 and (located == np.arange(first, first + len(located))).all():
                 kind = (Outputs,) if arrays[0].are_outputs else ()
                 self.places[arrays[0].name] = first, arrays[0].length, *kind
-
-    def note_positions(self) -> None:
-        """Note the columns of an array, of which `onlinels.core` then reads dicts."""
-        if not self.places:
-            self.places.update(zip(self.names, range(len(self)), strict=True))
 
     def _knows(self, feature: ArrayFeature) -> bool:
         return feature.name in (self._stems if feature.are_outputs else self._lengths)
@@ -841,53 +839,33 @@ class Columns:
             plain = columns._plain or isinstance(layout, range)
             says_more = plain > columns._plain or not all(map(columns._knows, arrays))
             if is_new.any() or says_more:
-                columns = shallow_copy(columns)
                 names = plain_names(sorted_names(compress(names_of(layout), is_new)))
-                places = {columns.key_of(name): at for at, name in enumerate(names, len(columns))}
-                columns.names, columns._index = (*columns.names, *names), columns._index | places
                 now = {name: lengths[name] for name in sorted_names(lengths)}
-                columns._lengths, columns._plain = columns._lengths | now, plain
-                columns._stems |= {str(each.name) for each in arrays if each.are_outputs}
-                columns.places = columns.places.copy()
-                columns._last = columns._reader = columns._is_plain = None
+                stems = {str(each.name) for each in arrays if each.are_outputs}
+                known = (*columns.names, *names), columns._lengths | now, plain
+                columns = Columns(*known, columns._stems | stems, columns.is_numbered)
         return columns
 
     def met(self, x: Any) -> Columns | None:
-        """Return columns with the names of a sample too, noted for `onlinels.core`.
+        """Return columns with the names of a sample too.
 
         None if the sample is not a dict of numbers by plain names, or if these columns are not
-        named by such alone: `read_row`, `extended` and `note` read it then. No code of others is
-        run.
+        named by such alone: `read_row` and `extended` read it then. No code of others is run.
         """
-        if type(x) is not dict or self._plain or self._lengths or self._stems or self.is_numbered:
+        index = self._index
+        if type(x) is not dict or self._plain or self.places is not index:
             return None
-        if self._is_plain is None:
-            self._is_plain = PLAIN_NAME_TYPES.issuperset(map(type, self._index))
-        is_named = self._is_plain and PLAIN_NAME_TYPES.issuperset(map(type, x))
+        is_named = PLAIN_NAME_TYPES.issuperset(map(type, x))
         if not (is_named and PLAIN_NUMBER_TYPES.issuperset(map(type, x.values()))):
             return None
-        columns, index = self, self._index
-        new = [name for name in x if name not in index]
-        if new:
-            columns = self._with_new(new)
-        index, places = columns._index, columns.places
-        if len(places) <= 2 * len(index):
-            places.update(zip(x, map(index.__getitem__, x), strict=True))
-        return columns
-
-    def _with_new(self, new: list[Name]) -> Columns:
-        """Return columns with new plain names; those that other models have, if these are all."""
-        alone = None if self._index else tuple(new)
-        known = alone and FIRST_COLUMNS.get(alone)
-        if known:
-            return known
-        columns, names = object.__new__(Columns), sorted_names(new)
+        new = sorted_names([name for name in x if name not in index])
+        if not (new and index):
+            return _columns_of((tuple(new), (), False, (), False)) if new else self
+        columns = object.__new__(Columns)
         vars(columns).update(vars(self))
-        columns.names = (*self.names, *names)
-        columns._index = self._index | dict(zip(names, count(len(self._index)), strict=False))
-        columns.places, columns._last, columns._reader = self.places.copy(), None, None
-        if alone:
-            FIRST_COLUMNS[alone] = columns
+        columns.names = (*self.names, *new)
+        columns._index = index | dict(zip(new, count(len(index)), strict=False))
+        columns.places, columns._last, columns._reader = columns._index, None, None
         return columns
 
     def staying(self, gone: NDArray[np.bool_]) -> Integers:
@@ -1038,11 +1016,13 @@ def warn_of_absent(n_known: int, absent: Sequence[Name], unknown: Sequence[Name]
     )
 
 
-FIRST_COLUMNS: WeakValueDictionary[tuple[Name, ...], Columns] = WeakValueDictionary()
-"""Columns of models that are in use, by the names of their first sample, in its order.
+NO_COLUMNS = Columns()
+"""The columns of models that have learnt nothing."""
 
-Models of a fleet learn the same names, and share these and what reads them.
-"""
+
+def _plain_places(names: Iterable[Name]) -> dict[Name, Any]:
+    """Return the columns of the plain names among names."""
+    return {name: at for at, name in enumerate(names) if type(name) in PLAIN_NAME_TYPES}
 
 
 def _is_position(key: Name) -> bool:

@@ -17,16 +17,21 @@ from onlinels.checks import (
     refusal,
     wrong_type,
 )
-from onlinels.saving import Short, savable
+from onlinels.saving import savable
 
 Label = Any
 """Any hashable value except None; river's own label types are narrower."""
 
 
+def classes_of(labels: Iterable[Label]) -> Classes:
+    """Return the classes of labels, in this order."""
+    return Classes().extended(labels)
+
+
 @savable(
     take=lambda classes: {"_index": classes.index},
-    make=lambda state: Classes().extended(state["_index"]),
-    short=Short(lambda classes: classes.labels, lambda labels: Classes().extended(labels)),
+    make=lambda state: classes_of(state["_index"]),
+    is_value=True,
 )
 class Classes:
     """The classes of a model, in the order in which their labels were first learnt.
@@ -53,6 +58,9 @@ class Classes:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def __reduce__(self) -> Any:
+        return classes_of, (self.labels,)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Classes:
         """Return the object itself, which never changes."""

@@ -3,7 +3,6 @@
 A class that can be saved says so with the decorator `savable`; `save` and `load` do the rest.
 """
 
-from onlinels.saving.description import Short as Short
 from onlinels.saving.description import in_plain_types as in_plain_types
 from onlinels.saving.description import is_plain as is_plain
 from onlinels.saving.description import is_small as is_small

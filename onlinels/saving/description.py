@@ -20,7 +20,7 @@ from importlib import import_module
 from io import BytesIO
 from itertools import count
 from operator import index
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -83,6 +83,8 @@ class SavableClass:
     # Returns the bytes of arrays that `make` computes and `take` leaves out, see
     # `MAX_COMPUTED_BYTES`.
     computed: Callable[[SavedState], int] = lambda state: 0
+    # Whether it makes no difference that two objects are one, because they never change.
+    is_value: bool = False
 
 
 MAX_COMPUTED_BYTES = 1 << 28
@@ -109,24 +111,6 @@ KINDS_BY_NAME: dict[str, SavableClass] = {}
 """The classes of the package, and those of river's that were needed so far."""
 
 Declared = TypeVar("Declared", bound=type)
-
-
-class Short(NamedTuple):
-    """How an object is made of one plain value in pickles and copies, where nothing is checked."""
-
-    # Returns a value of an object; None if there is none that is short.
-    take: Callable[[Any], Any]
-    # Returns an equal object of the value; it may be one that others hold.
-    make: Callable[[Any], Any]
-    # Whether it makes no difference that two objects are one, because they never change.
-    is_value: bool = True
-
-
-SHORT: dict[type, Short] = {}
-"""Classes whose objects are pickled and copied as a plain value."""
-
-PACKED_AS_THEY_ARE: set[type] = set()
-"""Classes whose objects are pickled and copied by their attributes, which files do not hold."""
 
 
 def state_of(value: Any) -> SavedState:
@@ -164,26 +148,19 @@ def savable(
     take: Callable[[Any], SavedState] = state_of,
     make: Callable[[SavedState], Any] | None = None,
     computed: Callable[[SavedState], int] = SavableClass.computed,
-    short: Short | None = None,
-    as_it_is: bool = False,
+    is_value: bool = False,
 ) -> Callable[[Declared], Declared]:
     """Return a decorator by which objects of a class can be saved and loaded.
 
-    Parameters are those of `SavableClass`. By default, the state is the one used for pickling. In
-    packs (`onlinels.saving.packing`), an object is one plain value if `short` says how; if
-    `as_it_is` is true, its attributes are those that it has, whatever its state is. However
-    objects are restored, their arrays are their own (`onlinels.numerics.restore`).
+    Parameters are those of `SavableClass`. By default, the state is the one used for pickling.
+    However objects are restored, their arrays are their own (`onlinels.numerics.restore`).
     """
 
     def declared(made: Declared) -> Declared:
         if not (issubclass(made, tuple) or hasattr(made, "__setstate__")):
             made.__setstate__ = restore  # type: ignore[attr-defined]
-        if short is not None:
-            SHORT[made] = short
-        if as_it_is:
-            PACKED_AS_THEY_ARE.add(made)
         name, maker = made.__name__, make or partial(_remade, made)
-        kind = SavableClass(made, name, take, maker, check, computed)
+        kind = SavableClass(made, name, take, maker, check, computed, is_value)
         # If a module is executed again, its first classes stay, because other modules hold them.
         known = KINDS_BY_NAME.setdefault(name, kind).made
         if known.__module__ != made.__module__:
@@ -203,7 +180,7 @@ def settings_hold(made: Any) -> bool:
     return True
 
 
-savable(short=Short(lambda lock: (), lambda nothing: Lock(), is_value=False))(Lock)
+savable()(Lock)
 
 RIVER = "river."
 """What the names of river's classes begin with."""
@@ -460,8 +437,8 @@ class Writer:
             is_known = type(part) in PLAIN_TYPES
             nodes[name] = part if is_known else self.node(part, f"{path}.{name}")
         # Parts are numbered before the whole, here and when they are loaded.
-        number, short = next(self._numbers), SHORT.get(kind.made)
-        if short is None or not short.is_value:
+        number = next(self._numbers)
+        if not kind.is_value:
             self._described[id(value)] = value, {"same": number}
         return {"object": kind.name, "state": nodes}
 

@@ -247,7 +247,7 @@ def locked_deepcopy(self: Model, memo: dict[int, Any]) -> Model:
     with holding(self):
         new = object.__new__(type(self))
         memo[id(self)] = new
-        new.__setstate__(pack(state_of(self), memo))  # type: ignore[attr-defined]
+        new.__setstate__(copy.deepcopy(state_of(self), memo))  # type: ignore[attr-defined]
         return new
 
 

@@ -177,8 +177,7 @@ class GramSums:
         if inverse is None:
             return None
         new = Recursion(*self.shape, ridge)
-        new.inverse, new.weights = inverse[0], np.array(output_weights, order="F")
-        new.full_penalties = penalties
+        new.inverse, new.weights[:], new.full_penalties[:] = inverse[0], output_weights, penalties
         new.trust = min(1.0, inverse[1] / MIN_EIGENVALUE_UNREFINED)
         return new
 

@@ -10,10 +10,10 @@ from scipy.linalg.lapack import dpotrf
 
 from onlinels.checks import Floats, Integers
 from onlinels.core import settle
-from onlinels.core.constants import KEPT, SCALE
-from onlinels.numerics import are_columns, is_array, shallow_copy
+from onlinels.core.constants import KEPT, MAX_RUNNING_LEVERAGE, SCALE
+from onlinels.numerics import are_columns, is_array, restore, shallow_copy
 from onlinels.saving import savable
-from onlinels.sums.axes import Places, Room, grown, has_axes, is_growth, moved_by_axes
+from onlinels.sums.axes import Places, Room, gathered, grown, is_growth
 from onlinels.sums.packed import symmetric
 
 BLOCK_ROWS, BLOCK_ROWS_OF_MANY = 32, 64
@@ -25,29 +25,18 @@ Measured, us per row with 16, 32, 64 and 128 rows per block: 10, 6.3, 7.4, 8.6 a
 
 MANY_FEATURES = 320
 
-MAX_RUNNING_LEVERAGE = 1e4
-"""Largest ratio of a row to earlier rows and ridge in a direction, for a recursion beside the sums.
-
-It keeps 12 digits in every direction.
-"""
+VECTORS = "factors", "full_penalties", "pending", "criterion", "weights"
+"""Names of the parts of `Recursion.numbers`, in their order."""
 
 
 def _is_sound(recursion: Any) -> bool:
-    size, n_targets = recursion.weights.shape
-    fits = recursion.inverse.shape == (size, size)
-    fits = fits and is_array(recursion.full_penalties, size) and is_array(recursion.pending, size)
-    fits = fits and is_array(recursion.criterion, n_targets) and is_array(recursion.factors, 3)
-    return bool(fits and are_columns(recursion.inverse, recursion.weights))
+    inverse, numbers = recursion.inverse, recursion.numbers
+    fits = are_columns(inverse) and inverse.shape == (len(inverse), len(inverse))
+    fits = fits and is_array(numbers, numbers.size) and recursion.shape[1] >= 0
+    return bool(fits and len(numbers) == 1 + (len(inverse) + 1) * (recursion.shape[1] + 2))
 
 
-@savable(_is_sound)
-@has_axes(
-    inverse=("features", "features"),
-    pending=("features",),
-    weights=("features", "targets"),
-    criterion=("targets",),
-    full_penalties=("features",),
-)
+@savable(_is_sound, take=lambda recursion: recursion.said())
 class Recursion:
     """Hold P = (A'A + D)^-1 and the output weights W = P A'Y, which follow rows.
 
@@ -71,16 +60,18 @@ class Recursion:
     ----------
     inverse : ndarray (n_features, n_features)
         B of P = (B + gain u u') / scale, of which the upper triangle is read.
-    pending : ndarray (n_features,)
-        u.
-    weights : ndarray (n_features, n_targets)
-        W.
-    criterion : ndarray (n_targets,)
-        min |Y - A W|^2 + W'D W of every target; models of streams do not keep it.
+    numbers : ndarray (1 + (n_features + 1) * (n_targets + 2),)
+        All of the following, which are views.
     factors : ndarray (3,)
         The scale, the gain, and the share of the full penalties that is in force.
     full_penalties : ndarray (n_features,)
         The penalties without decay, at least 0.
+    pending : ndarray (n_features,)
+        u.
+    criterion : ndarray (n_targets,)
+        min |Y - A W|^2 + W'D W of every target; models of streams do not keep it.
+    weights : ndarray (n_features, n_targets)
+        W.
     trust : float
         Smallest eigenvalue of the system scaled to unit diagonal, or its estimate, divided by 1e-3,
         at most 1. Below 1, the first prediction after a row refines the weights by the sums.
@@ -97,11 +88,10 @@ class Recursion:
         self.ridge, self.least, self.trust = float(ridge), least, 1.0
         # In Fortran order: BLAS would silently work on a copy of an array in another order.
         self.inverse = np.zeros((n_features, n_features), order="F")
+        self.numbers = np.zeros(1 + (n_features + 1) * (n_targets + 2))
         self.inverse.flat[:: n_features + 1] = 1.0 / self.ridge
-        self.weights = np.zeros((n_features, n_targets), order="F")
-        self.full_penalties = np.full(n_features, self.ridge)
-        self.pending, self.criterion = np.zeros(n_features), np.zeros(n_targets)
-        self.factors = np.array([1.0, 0.0, 1.0])
+        self.full_penalties[:] = self.ridge
+        self.factors[:] = 1.0, 0.0, 1.0
 
     @classmethod
     def blank(cls, n_features: int, n_targets: int, ridge: float) -> Recursion:
@@ -109,29 +99,69 @@ class Recursion:
         new = object.__new__(cls)
         new.ridge, new.least, new.trust = ridge, 0.0, 1.0
         new.inverse = np.zeros((n_features, n_features), order="F")
-        new.weights = np.zeros((n_features, n_targets), order="F")
-        new.full_penalties, new.pending = np.zeros(n_features), np.zeros(n_features)
-        new.criterion, new.factors = np.zeros(n_targets), np.zeros(3)
+        new.numbers = np.zeros(1 + (n_features + 1) * (n_targets + 2))
         return new
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the pending product, which would reveal a single row."""
+    def said(self) -> dict[str, Any]:
+        """Return what files hold."""
         self.settle()
-        return vars(self) | {"pending": np.zeros(self.n_features)}
+        said = {name: each for name, each in vars(self).items() if name != "numbers"}
+        return said | {name: getattr(self, name) for name in VECTORS}
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.settle()
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "numbers" not in state:
+            # Files, and pickles of earlier versions, hold the views.
+            others = dict(state)
+            views = [np.ravel(others.pop(name), order="F") for name in VECTORS]
+            state = others | {"numbers": np.concatenate(views)}
+        restore(self, state)
 
     @property
     def n_features(self) -> int:
         """Number of rows of the weights."""
-        return len(self.weights)
+        return len(self.inverse)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of features and of targets."""
-        return self.weights.shape[0], self.weights.shape[1]
+        m = len(self.inverse)
+        return m, (len(self.numbers) - 3 - 2 * m) // (1 + m)
+
+    @property
+    def factors(self) -> Floats:
+        """The scale, the gain, and the share of the full penalties that is in force."""
+        return self.numbers[:3]
+
+    @property
+    def full_penalties(self) -> Floats:
+        """The penalties without decay."""
+        return self.numbers[3 : 3 + len(self.inverse)]
+
+    @property
+    def pending(self) -> Floats:
+        """The product u that no row has added to B so far."""
+        m = len(self.inverse)
+        return self.numbers[3 + m : 3 + 2 * m]
+
+    @property
+    def criterion(self) -> Floats:
+        """The penalised sum of squared errors of every target."""
+        start = 3 + 2 * len(self.inverse)
+        return self.numbers[start : start + self.shape[1]]
+
+    @property
+    def weights(self) -> Floats:
+        """The output weights W."""
+        m, n = self.shape
+        return self.numbers[3 + 2 * m + n :].reshape((m, n), order="F")
 
     @property
     def arrays(self) -> tuple[Floats, ...]:
-        """The arrays that `onlinels.core` learns rows into."""
+        """B, u, W, J, the factors and the full penalties."""
         own = self.inverse, self.pending, self.weights, self.criterion, self.factors
         return *own, self.full_penalties
 
@@ -147,8 +177,9 @@ class Recursion:
         return penalties
 
     def settle(self) -> None:
-        """Add the pending product to B, which changes no answer."""
+        """Add the pending product, which would reveal a single row, to B: no answer changes."""
         settle(self.inverse, self.pending, self.factors, np.empty(self.n_features))
+        self.pending[:] = 0.0
 
     def times(self, columns: Floats) -> Floats:
         """Return P times columns (n_features, n)."""
@@ -174,7 +205,7 @@ class Recursion:
             factor, _ = dpotrf(system, lower=0)
             columns = dtrsm(1.0, factor, inverse, side=1)
             missing = dtrsm(1.0, factor, roots[:, None] * new.weights, trans_a=1)
-            new.weights -= columns @ missing
+            np.subtract(new.weights, columns @ missing, out=new.weights)
             new.inverse = dsyrk(-1.0, columns, 1.0, new.inverse, overwrite_c=1)
         new.factors[KEPT] = 1.0
         return new
@@ -182,10 +213,9 @@ class Recursion:
     def copied(self) -> Recursion:
         """Return an independent copy with the scale 1."""
         self.settle()
-        new = shallow_copy(self)
-        new.inverse, new.weights = self.inverse / self.factors[SCALE], self.weights.copy(order="F")
-        new.full_penalties, new.pending = self.full_penalties.copy(), self.pending.copy()
-        new.criterion, new.factors = self.criterion.copy(), np.array([1.0, 0.0, self.share])
+        new, share = shallow_copy(self), self.share
+        new.inverse, new.numbers = self.inverse / self.factors[SCALE], self.numbers.copy()
+        new.factors[:] = 1.0, 0.0, share
         return new
 
     def with_intercept(self, weight: float) -> Recursion:
@@ -199,11 +229,10 @@ class Recursion:
 
     def without_intercept(self) -> Recursion:
         """Return a copy for centred rows: the inverse of `with_intercept`."""
-        new = shallow_copy(self)
-        new.inverse, new.weights = (
-            each.copy(order="F") for each in (self.inverse[:-1, :-1], self.weights[:-1])
-        )
-        new.full_penalties, new.pending = self.full_penalties[:-1].copy(), self.pending[:-1].copy()
+        new = Recursion(self.n_features - 1, self.shape[1], self.ridge, self.least)
+        new.inverse[:], new.weights[:] = self.inverse[:-1, :-1], self.weights[:-1]
+        new.full_penalties[:], new.pending[:] = self.full_penalties[:-1], self.pending[:-1]
+        new.criterion[:], new.factors[:], new.trust = self.criterion, self.factors, self.trust
         return new
 
     def answer_and_learn(
@@ -287,7 +316,8 @@ class Recursion:
         # Woodbury's identity (Golub and Van Loan 2013, section 2.1.4): P - K K' and W + K E.
         dsyrk(-1.0, gains, 1.0, self.inverse, 0, 0, 1)
         dgemm(1.0, gains, shares, 1.0, self.weights, 0, 0, 1)
-        self.criterion += (shares**2).sum(axis=0)
+        criterion = self.criterion
+        criterion += (shares**2).sum(axis=0)
         # Without its diagonal, row i of L refers to the rows before row i.
         factor.ravel("K")[:: n_rows + 1] = 0.0
         return known + dtrmm(1.0, factor, shares, 0, 0, 1), shares
@@ -299,7 +329,7 @@ class Recursion:
         """
         new = self.copied()
         new.inverse /= factor
-        new.criterion *= factor
+        np.multiply(new.criterion, factor, out=new.criterion)
         new.factors[KEPT] *= factor
         return new.restored() if new.share < new.least else new
 
@@ -308,10 +338,19 @@ class Recursion:
 
         No spare room is kept, because every row would pay for it, and a copy costs less than a row.
         """
-        new, others = self.copied(), np.flatnonzero(places.features < 0)
+        mine, others = self.copied(), np.flatnonzero(places.features < 0)
         if not is_growth(places.features, self.n_features):
-            new.inverse = symmetric(new.inverse)
-        new = moved_by_axes(new, places)
+            mine.inverse = symmetric(mine.inverse)
+        new, features = shallow_copy(mine), places.features
+        arrays = {
+            "factors": mine.factors,
+            "full_penalties": gathered(mine.full_penalties, features),
+            "pending": gathered(mine.pending, features),
+            "criterion": gathered(mine.criterion, places.targets),
+            "weights": gathered(mine.weights, features, places.targets),
+        }
+        new.inverse = gathered(mine.inverse, features, features)
+        new.numbers = np.concatenate([each.ravel("F") for each in arrays.values()])
         # P of a feature that was 0 so far is the inverse of its penalty.
         new.inverse[others, others] = 1.0 / (self.share * self.ridge)
         new.full_penalties[others] = self.ridge

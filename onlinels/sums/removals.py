@@ -19,7 +19,7 @@ from onlinels.checks import Floats, Integers, Matrix
 from onlinels.core.constants import EPS
 from onlinels.core.reference import hashes_of
 from onlinels.numerics import Block, is_array
-from onlinels.saving import Short, savable
+from onlinels.saving import savable
 from onlinels.sums.axes import Places, Room, has_axes, moved_by_axes
 
 MAX_LOST = 5e-7
@@ -39,7 +39,7 @@ ROWS_PER_PRODUCT = 256
     lambda rounding: is_array(rounding.sums, *rounding.squares.shape),
     take=lambda rounding: rounding.shared()._asdict(),
     make=lambda state: Rounding(**state).shared(),
-    short=Short(lambda rounding: rounding.of_none(), lambda said: Rounding.none(*said)),
+    is_value=True,
 )
 @has_axes(squares=("columns",), sums=("columns",))
 class Rounding(NamedTuple):
@@ -88,9 +88,10 @@ class Rounding(NamedTuple):
         is_zero = is_zero and len(self.squares) == len(self.sums) and not self.weight
         return Rounding.none(len(self.sums), self.offset) if is_zero else self
 
-    def of_none(self) -> tuple[int, float] | None:
-        """Return the arguments of `none` that make this object; None after a removal."""
-        return (len(self.sums), self.offset) if self.is_none else None
+    def __reduce__(self) -> Any:
+        return (
+            (no_rounding, (len(self.sums), self.offset)) if self.is_none else (Rounding, (*self,))
+        )
 
     def reindexed(self, places: Places) -> Rounding:
         """Return the errors of other features and targets."""
@@ -100,8 +101,9 @@ class Rounding(NamedTuple):
 
     def with_room(self, room: Room) -> Rounding:
         """Return the errors of more features and targets, which were 0 so far."""
-        if self.is_none:
-            return Rounding.none(sum(room.new), self.offset)
+        if self.squares is self.sums is no_errors(len(self.sums)):  # `is_none`, without a call
+            zeros = no_errors(sum(room.new))
+            return Rounding(zeros, zeros, 0.0, self.offset)
         squares, sums = (room.array(each, ("columns",)) for each in (self.squares, self.sums))
         return self._replace(squares=squares, sums=sums)
 
@@ -185,6 +187,11 @@ def no_errors(size: int) -> Floats:
     zeros = np.ndarray(size, np.float64, Block(8 * size))
     zeros.flags.writeable = False
     return zeros
+
+
+def no_rounding(size: int, offset: float) -> Rounding:
+    """Return `Rounding.none` of these."""
+    return Rounding.none(size, offset)
 
 
 def coarse(values: Any) -> Floats:

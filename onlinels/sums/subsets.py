@@ -50,7 +50,7 @@ def without_rows(before: Statistics, rows: Rows, names: Names) -> Statistics:
     if new.mean is not None:
         # Exactly, whatever rounding has left.
         gone = are_gone(new)
-        new = replace(new, mean=Mean(*(np.where(gone, 0.0, each) for each in new.mean)))
+        new = new.changed(mean=Mean(*(np.where(gone, 0.0, each) for each in new.mean)))
     return new
 
 
@@ -64,6 +64,9 @@ def subsets_are_sound(subsets: Any) -> bool:
     n_named = whole.n_features if folds else 0
     fits = fits and type(whole) is Statistics and len(kinds) == 1
     return fits and is_array(subsets.hashes, n_named, dtype=np.uint64)
+
+
+NO_HASHES = np.zeros(0, dtype=np.uint64)
 
 
 @savable(subsets_are_sound)
@@ -89,12 +92,17 @@ class Subsets:
     whole: Statistics
     inliers: Statistics | None = None
     folds: tuple[Subsets, ...] = ()
-    hashes: Hashes = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
+    hashes: Hashes = field(default_factory=lambda: NO_HASHES)
 
     @property
     def n_folds(self) -> int:
         """Number of folds; 1 without folds."""
         return max(1, len(self.folds))
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether there are only the statistics of all rows."""
+        return self.inliers is None and not self.folds
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes needed to learn and to solve for these numbers of columns."""

@@ -24,6 +24,7 @@ from onlinels.core.constants import (
     DUE_WEIGHT,
     EPS,
     EQUAL_PRIORS,
+    FEATURES_PER_ROW_BETWEEN,
     FOLLOW,
     GAIN,
     GIVEN,
@@ -42,6 +43,8 @@ from onlinels.core.constants import (
     MAX_MEAN_WEIGHT,
     MAX_REST,
     MAX_ROUNDING,
+    MAX_ROWS_BETWEEN_PREDICTIONS,
+    MAX_RUNNING_LEVERAGE,
     MAX_SHARE_LEFT_OUT,
     MAX_SQUARES,
     MAX_TIME,
@@ -442,6 +445,8 @@ class SingleRows:
             is_known = self.choice[IS_KNOWN] and not np.isnan(constants).all()
             self.constants = constants if is_known else None
         self.s, self.inliers = sums_of(whole), inliers and sums_of(inliers)
+        self.forgets = self.decay != 1.0 or self.hands is not None
+        self.patience = max(MAX_ROWS_BETWEEN_PREDICTIONS, self.s.m // FEATURES_PER_ROW_BETWEEN)
         self.r, self.row, self.inlier = (
             recursion_of(recursion),
             SimpleNamespace(),
@@ -645,7 +650,7 @@ class SingleRows:
         since = count - registers[PREDICTED_AT]
         follows = self.r is not None and not is_restored and count < registers[VALID_UNTIL]
         follows = follows and (since == 0.0 or since + 1.0 <= self.patience)
-        if not (follows and follow(self.s, self.r, self.row, self.most)):
+        if not (follows and follow(self.s, self.r, self.row, MAX_RUNNING_LEVERAGE)):
             registers[VALID_UNTIL] = min(0.0, registers[VALID_UNTIL])
         add_row(self.s, self.row)
         if self.inliers is not None:
