@@ -262,13 +262,8 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
             If the wrapped model rejects the sample. The model is then unchanged.
         """
         with self._lock:
-            if not self._learn_plain(x, y, w, kwargs):
-                read = read_whole(lambda: (read_label(y), float(check_weights(w, 1))), self)
-                self._learn_row(x, *read, kwargs)
-
-    def _learn_plain(self, x: Any, y: Any, w: Any, others: dict[str, Any]) -> bool:
-        """Learn a row, if the core can score it; return whether it was learnt."""
-        return False
+            read = read_whole(lambda: (read_label(y), float(check_weights(w, 1))), self)
+            self._learn_row(x, *read, kwargs)
 
     @abstractmethod
     def _learn_row(self, x: Row, y: Label, w: float, others: dict[str, Any]) -> Label | None:
@@ -600,20 +595,25 @@ class CalibratedClassifier(WrappedClassifier):
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample, {} before anything is learnt."""
         with self._lock:
-            rows = self._core_rows
+            last = self.classifier
+            rows = last._state.following.rows if type(last) is LeastSquaresClassifier else None
             if rows is not None:
                 known = rows.calibrated(x, SOFTMAX_SCALES, self._losses, SCALE_PENALTIES)
                 if known is not NotImplemented:
-                    found: dict[Label, float] = self.classifier._by_label(known)
-                    return found
+                    return known  # type: ignore[no-any-return]
             return super().predict_proba_one(x)
 
-    def _learn_plain(self, x: Any, y: Any, w: Any, others: dict[str, Any]) -> bool:
-        rows, added = self._core_rows, np.zeros(len(SOFTMAX_SCALES))
-        if rows is None or rows.add_losses(x, y, w, SOFTMAX_SCALES, added) is NotImplemented:
-            return False
-        learn_and_note(partial(self.classifier.learn_one, x, y, w=w, **others), self, added)
-        return True
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
+        """Learn one sample; see `WrappedClassifier.learn_one`."""
+        with self._lock:
+            last = self.classifier
+            if not kwargs and type(last) is LeastSquaresClassifier:
+                with last._lock:
+                    rows, scored = last._state.following.rows, (SOFTMAX_SCALES, self._losses)
+                    # In one call, so that no interrupt comes between row and losses.
+                    if rows and rows.learn(x, y, w, None, *scored) is not NotImplemented:
+                        return
+            super().learn_one(x, y, w, **kwargs)
 
     def _scores_before(self, X: Any) -> Floats:
         """Return the scores of rows that are learnt next, from which columns may be absent."""

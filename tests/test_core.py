@@ -85,9 +85,7 @@ class HandsOver(mirror.SingleRows):
     def learn(self, *_):
         return NotImplemented
 
-    label = scores = probabilities = calibrated = add_losses = spread = variances = interval = (
-        learn_new
-    ) = learn
+    label = scores = probabilities = calibrated = spread = variances = interval = learn_new = learn
 
     def rule(self, *_):
         return False
@@ -474,7 +472,11 @@ def test_labels_that_are_compared_by_python_code(name):
 TARGETS = {
     "labels": (({"a": 0, "b": 1, "c": 2}, ("a", "b", "c")), 3, ["a", "b", "c", "d", None]),
     "number": ((None, ()), 1, [1.5, -2, True, np.float32(0.5), "a", NAN, 1e160]),
-    "names": (({"u": 0, "v": 1}, ()), 2, [{"u": 1.0, "v": 2}, {"v": 0.5, "u": 1.0}, {"u": 1.0}]),
+    "names": (
+        ({"u": 0, "v": 1}, ("u", "v")),
+        2,
+        [{"u": 1.0, "v": 2}, {"v": 0.5, "u": 1.0}, {"u": 1.0}],
+    ),
 }
 
 
@@ -499,7 +501,7 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
     weights = np.asfortranarray(sums.solve(penalties, sums.diagonal))
     recursion = sums.products.recursion_of(weights, 2.0, penalties)
     until_weight = 40.0 if due < 2000.0 else 0.0
-    registers = np.array([30.0, 2000.0, due, 1.0, until_weight])
+    registers = np.array([30.0, 2000.0, due, 1.0, until_weight, -np.inf])
     names = {f"x{column}": column for column in range(n_features)}
     counts = np.full(n_targets, 10.0) if targets == "labels" else None
     if outputs and targets == "names":
@@ -533,7 +535,7 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
     rows = single.SingleRows(
         features=batch.reader_of(names, n_features),
         targets=outputs,
-        labels=(*labels, *unseen),
+        names=(*labels, *unseen),
         label_types=single.LABEL_TYPES,
         whole=sums,
         inliers=sums.copied() if has_inliers else None,
@@ -549,7 +551,7 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
         least_share=0.5 if seed % 2 and (decay != 1.0 or hands is not None) else 0.0,
         mode=mode,
         learns=True,
-        counts_dates=False,
+        dates=None,
         warns=seed % 4 == 3,
     )
     return rows, (sums, recursion, registers, counts, hands, choice)
@@ -565,11 +567,12 @@ def arrays_of(sums, recursion, registers, counts, hands, choice):
 
 def calls_of_solutions(draws, shape, holds):
     """Yield calls by which other code asks for weights, makes some, and looks at them."""
-    yield "solve", (np.zeros(shape, order="F"),)
+    weights = np.zeros(shape, order="F")
+    yield "solve", (weights,)
     if draws.random() > 0.8 and holds:
         yield "hold", (np.full(shape, 0.5, order="F"),)
-    if draws.random() > 0.3:
-        yield "told", ()
+    elif draws.random() > 0.3 and weights.any():
+        yield "hold", (weights,)
 
 
 def calls_of(seed, targets, n_features, decay=1.0):
@@ -1062,7 +1065,7 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
     for others in ({"inliers": wider}, {"whole": wider}, {"recursion": grown(recursion, 3, 2)}):
         with pytest.raises(ValueError, match=r"numbers, expected|other columns"):
             core.SingleRows(**(named | others))
-    for name in ("features", "targets", "labels", "label_types"):
+    for name in ("features", "targets", "names", "label_types", "dates"):
         with pytest.raises(TypeError):
             core.SingleRows(**(named | {name: object()}))
     for name in ("whole", "inliers", "recursion"):
@@ -1095,7 +1098,7 @@ def test_choices_and_solutions_that_do_not_fit_are_refused():
 def test_labels_and_counts_are_checked_when_they_are_used():
     """Without priors, no other label has a probability; and names of targets are no classes."""
     named, x, scales = arguments_that_fit() | {"priors": None}, {"a": 1.0, "b": 2.0}, np.ones(3)
-    rows = core.SingleRows(**(named | {"labels": ("x", "y", "z")}))
+    rows = core.SingleRows(**(named | {"names": ("x", "y", "z")}))
     assert rows.probabilities(x) is NotImplemented
     assert rows.calibrated(x, scales, scales, scales) is NotImplemented
     rows = core.SingleRows(**(named | {"targets": batch.reader_of({"x": 0, "y": 1}, 2)}))

@@ -22,7 +22,7 @@
 #include "stream_rows.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 27
+#define LAYOUT 28
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -34,11 +34,9 @@ static PyMethodDef rows_methods[] = {
     {"scores_of", (PyCFunction)SingleRows_scores_of, METH_O, NULL},
     {"probabilities", (PyCFunction)SingleRows_probabilities, METH_O, NULL},
     {"calibrated", (PyCFunction)(void (*)(void))SingleRows_calibrated, METH_FASTCALL, NULL},
-    {"add_losses", (PyCFunction)(void (*)(void))SingleRows_add_losses, METH_FASTCALL, NULL},
     {"rule", (PyCFunction)SingleRows_rule, METH_VARARGS, NULL},
     {"solve", (PyCFunction)SingleRows_solve, METH_O, NULL},
     {"hold", (PyCFunction)SingleRows_hold, METH_O, NULL},
-    {"told", (PyCFunction)SingleRows_told, METH_NOARGS, NULL},
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
     {"variances", (PyCFunction)SingleRows_variances, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},

@@ -1,4 +1,4 @@
-/* Answers of a model about a row: scores, labels, variances and intervals. */
+/* The weights of a model, and its answers about a row: scores, labels, probabilities, variances and intervals. */
 #ifndef ONLINELS_ANSWERS_H
 #define ONLINELS_ANSWERS_H
 
@@ -7,6 +7,8 @@
 
 /* Degrees of freedom, relative to the weight of the rows, below which they count as 0. */
 #define MIN_FREE 1e-9
+
+/* ---- The weights -------------------------------------------------------------------------------- */
 
 /* Whether the sums are solved here. */
 static int can_solve(const SingleRows *self)
@@ -30,7 +32,7 @@ static void drop_solver(SingleRows *self)
 {
     PyMem_Free(self->solved);
     self->solved = self->solver.weights = NULL;
-    self->solver.solved_at = self->solver.factored_at = -1.0;
+    forget_answers(self);
 }
 
 /* Factor the system of the rows learnt so far, unless this is done. Return 0 if Python code must. */
@@ -42,31 +44,16 @@ static int is_factored(SingleRows *self)
            || factor_system(&self->sums, &self->ridge, self->registers[SHARE], &self->solver);
 }
 
-/* Whether Python code may have to warn of the system that is factored. */
+/* Whether the solution is that of the rows learnt so far. */
+static int is_solved(const SingleRows *self)
+{
+    return self->solved && self->solver.solved_at == self->sums.tally[0];
+}
+
+/* Whether Python code may have to warn of the system that is factored, before the solution answers. */
 static int is_to_tell(const SingleRows *self)
 {
     return self->warns || (!self->forgets && self->solver.n_narrow > self->n_told);
-}
-
-/* Begin a recursion from weights that were just solved, if predictions keep coming. Where its inverse lacks digits, the
- * sums are solved at every question, until the next trial. */
-static void begin(SingleRows *self)
-{
-    double *registers = self->registers, step = RENEWAL_ROWS_PER_FEATURE;
-    const double count = self->sums.tally[0], tried_at = -registers[VALID_UNTIL];
-    const double since = count - registers[PREDICTED_AT]; /* 0 if a model from which this is copied was asked */
-    const double least = tests_ridge(self) ? 1.0 : MIN_ROWS_FOLLOWED;
-    if (self->mode != FOLLOW || !self->recursion.inverse || !(since > 0.0 && since <= self->patience)
-        || !(registers[NEXT_DUE] > count + least) || self->ridge.ridge < 0.0 || !may_begin(&self->solver)
-        || (tried_at > 0.0 && count < tried_at + ROWS_BETWEEN_TRIALS))
-        return;
-    for (ptrdiff_t k = 1; k < self->sums.m; k *= 2)
-        step *= 2.0;
-    step = step > RENEWAL_ROWS ? step : RENEWAL_ROWS;
-    self->row.imaged_at = -1.0;
-    registers[VALID_UNTIL] = begin_recursion(&self->sums, &self->solver, registers[SHARE], &self->recursion)
-                                 ? (floor(count / step) + 1.0) * step
-                                 : -count;
 }
 
 /* Whether the recursion has followed all rows. */
@@ -75,43 +62,104 @@ static int is_followed(const SingleRows *self)
     return self->recursion.inverse && self->sums.tally[0] < self->registers[VALID_UNTIL];
 }
 
-/* The weights that answer for the rows learnt so far; NULL if Python code must make them. A choice of a ridge that is
- * due is made here. */
-static const real *weights_now(SingleRows *self, int is_told)
+/* Whether its weights answer. Python code refines those that it has begun, at the first question after a row. */
+static int does_follow(const SingleRows *self)
 {
-    const double count = self->sums.tally[0];
-    if (!is_chosen(self))
-        return NULL;
-    if (is_followed(self) && (self->mode == FOLLOW || count == self->registers[PREDICTED_AT]))
-        return self->recursion.weights;
-    if (!self->solved || self->solver.solved_at != count) {
-        if (!is_factored(self) || (!is_told && is_to_tell(self)))
-            return NULL;
-        solve_targets(&self->sums, &self->solver);
-        self->ruled_at = -1.0;
-        if (!is_to_tell(self))
-            begin(self);
-        if (self->mode == FOLLOW && is_followed(self)) {
-            drop_solver(self);
-            return self->recursion.weights;
-        }
-    }
-    return self->solver.weights;
+    return is_followed(self) && (self->mode == FOLLOW || self->sums.tally[0] == self->registers[PREDICTED_AT]);
 }
 
-/* Compute the scores of a dict, or of the row that is read. Return 0 if Python code must answer: where rows dwarf the
- * others, it sees from time to time whether they still do. */
-static int answer(SingleRows *self, PyObject *x)
+/* Begin a recursion from the system that is factored, if predictions keep coming. Where its inverse lacks digits, the
+ * sums are solved at every question, until the next trial. */
+static void begin(SingleRows *self)
+{
+    double *registers = self->registers, step = RENEWAL_ROWS_PER_FEATURE;
+    const double count = self->sums.tally[0];
+    const double since = count - registers[PREDICTED_AT]; /* 0 if a model from which this is copied was asked */
+    const double least = tests_ridge(self) ? 1.0 : MIN_ROWS_FOLLOWED;
+    if (self->mode != FOLLOW || !self->recursion.inverse || !(since > 0.0 && since <= self->patience)
+        || !(registers[NEXT_DUE] > count + least) || self->ridge.ridge < 0.0
+        || count < registers[TRIED_AT] + ROWS_BETWEEN_TRIALS || self->solver.factored_at != count
+        || !may_begin(&self->solver))
+        return;
+    if (!begin_recursion(&self->sums, &self->solver, registers[SHARE], &self->recursion)) {
+        registers[TRIED_AT] = count;
+        return;
+    }
+    for (ptrdiff_t k = 1; k < self->sums.m; k *= 2)
+        step *= 2.0;
+    step = step > RENEWAL_ROWS ? step : RENEWAL_ROWS;
+    registers[VALID_UNTIL] = (floor(count / step) + 1.0) * step;
+    drop_solver(self);
+}
+
+/* The weights that answer for the rows learnt so far: those that follow rows, or else the solution of the sums. NULL if
+ * Python code must make them, or must see first whether to warn of them. */
+static const real *weights_now(SingleRows *self)
+{
+    if (!is_chosen(self))
+        return NULL;
+    if (!does_follow(self)) {
+        if (!is_solved(self) && !is_factored(self))
+            return NULL;
+        if (!is_solved(self))
+            solve_targets(&self->sums, &self->solver);
+        if (is_to_tell(self))
+            return NULL;
+        begin(self);
+    }
+    return does_follow(self) ? self->recursion.weights : self->solver.weights;
+}
+
+/* What became of a solution: Python code must make it; it answers; or it answers once Python code, which has seen
+ * whether to warn of it, lets it (`hold`). */
+enum { UNSOLVED, SOLVED, TO_TELL };
+
+/* Write the weights for the rows learnt so far into an array (m, n), and return what became of them: solve(weights). */
+static PyObject *SingleRows_solve(SingleRows *self, PyObject *array)
+{
+    const Py_ssize_t size = self->sums.m * self->sums.n;
+    real *out = memory_in(array, size, REALS, TO_WRITE);
+    const real *weights = out ? weights_now(self) : NULL;
+    const int done = weights ? SOLVED : is_solved(self) ? TO_TELL : UNSOLVED;
+    if (!out)
+        return NULL;
+    if (done != UNSOLVED)
+        memcpy(out, weights ? weights : self->solver.weights, (size_t)size * sizeof(real));
+    return PyLong_FromLong(done);
+}
+
+/* Let weights (m, n) answer until the next row, which Python code has solved or seen: hold(weights). */
+static PyObject *SingleRows_hold(SingleRows *self, PyObject *array)
+{
+    const Py_ssize_t size = self->sums.m * self->sums.n;
+    const real *weights = memory_in(array, size, REALS, PyBUF_F_CONTIGUOUS);
+    if (!weights)
+        return NULL;
+    self->warns = 0;
+    self->n_told = self->solver.n_narrow;
+    if (has_solver(self)) {
+        memcpy(self->solver.weights, weights, (size_t)size * sizeof(real));
+        self->solver.solved_at = self->sums.tally[0];
+        self->ruled_at = -1.0;
+        begin(self);
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---- Scores ------------------------------------------------------------------------------------- */
+
+/* Compute the scores of a dict, or of the row that is read. Return the weights that answered; NULL if Python code must
+ * answer: where rows dwarf the others, it sees from time to time whether they still do. */
+static const real *answer(SingleRows *self, PyObject *x)
 {
     const real *weights;
     if (self->inliers.m && fmod(self->sums.tally[0], ROWS_BETWEEN_ORIGINS) == 0.0)
-        return 0;
-    if ((x && read_dict(self->features, x, self->row.values) < 0) || !(weights = weights_now(self, 0)))
-        return 0;
+        return NULL;
+    if ((x && read_dict(self->features, x, self->row.values) < 0) || !(weights = weights_now(self)))
+        return NULL;
     predict(&self->sums, weights, &self->row);
-    self->asked = weights;
     self->registers[PREDICTED_AT] = self->sums.tally[0];
-    return 1;
+    return weights;
 }
 
 /* Find the map to discriminant scores for weights that answer now. Return 0 if Python code must. */
@@ -121,7 +169,7 @@ static int find_rule(SingleRows *self, const real *known)
     const ptrdiff_t m = s->m, n = s->n;
     const double count = s->tally[0];
     real *matrix = self->rule, *constant = matrix + n * n, *weights = constant + n, *centre = weights + n;
-    if (self->ruled_at == count && self->ruled == known)
+    if (self->ruled_at == count)
         return 1;
     if (!s->cross || !matrix || !known)
         return 0;
@@ -133,100 +181,33 @@ static int find_rule(SingleRows *self, const real *known)
     }
     const real *priors = self->kind == LEARNT_PRIORS ? weights : self->priors;
     const int shrinks = self->kind == EQUAL_PRIORS;
-    self->ruled_at = -1.0;
-    if (!discriminant(n, weights, centre, priors, shrinks, matrix, constant, centre + n))
-        return 0;
-    self->ruled_at = count;
-    self->ruled = known;
-    return 1;
+    const int is_found = discriminant(n, weights, centre, priors, shrinks, matrix, constant, centre + n);
+    self->ruled_at = is_found ? count : -1.0;
+    return is_found;
 }
 
 /* Compute the scores of classes with priors as discriminants, otherwise as `answer`. */
 static int score_row(SingleRows *self, PyObject *x)
 {
     const ptrdiff_t n = self->sums.n;
-    if (!answer(self, x) || (self->kind != NO_PRIORS && !find_rule(self, self->asked)))
+    const real *weights = answer(self, x);
+    if (!weights || (self->kind != NO_PRIORS && !find_rule(self, weights)))
         return 0;
     if (self->kind != NO_PRIORS)
         discriminate(n, self->rule, self->rule + n * n, self->row.scores, self->row.errors);
     return 1;
 }
 
-/* What became of a solution: Python code must make it; it answers; or it answers when Python code has seen whether to
- * warn of it. */
-enum { UNSOLVED, SOLVED, TO_TELL };
-
-/* Write the weights that answer now into an array (m, n), and return what became of them: solve(weights). */
-static PyObject *SingleRows_solve(SingleRows *self, PyObject *array)
-{
-    const Py_ssize_t size = self->sums.m * self->sums.n;
-    real *out = memory_in(array, size, REALS, TO_WRITE);
-    const real *weights = out ? weights_now(self, 1) : NULL;
-    if (!out)
-        return NULL;
-    if (!weights)
-        return PyLong_FromLong(UNSOLVED);
-    memcpy(out, weights, (size_t)size * sizeof(real));
-    if (weights == self->solver.weights && is_to_tell(self)) {
-        self->solver.solved_at = -1.0;
-        return PyLong_FromLong(TO_TELL);
-    }
-    self->registers[PREDICTED_AT] = self->sums.tally[0];
-    return PyLong_FromLong(SOLVED);
-}
-
-/* Let weights (m, n) that Python code has solved answer until the next row: hold(weights). */
-static PyObject *SingleRows_hold(SingleRows *self, PyObject *array)
-{
-    const Py_ssize_t size = self->sums.m * self->sums.n;
-    const real *weights = memory_in(array, size, REALS, PyBUF_F_CONTIGUOUS);
-    if (weights && has_solver(self)) {
-        memcpy(self->solver.weights, weights, (size_t)size * sizeof(real));
-        self->solver.solved_at = self->sums.tally[0];
-        self->ruled_at = -1.0;
-    }
-    if (!weights)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
-/* Note that Python code has seen whether to warn of the last solution, so that it answers: told(). */
-static PyObject *SingleRows_told(SingleRows *self, PyObject *unused)
-{
-    (void)unused;
-    self->warns = 0;
-    self->n_told = self->solver.n_narrow;
-    if (self->solved && self->solver.factored_at == self->sums.tally[0]) {
-        self->solver.solved_at = self->sums.tally[0];
-        begin(self);
-        self->registers[PREDICTED_AT] = self->sums.tally[0];
-    }
-    Py_RETURN_NONE;
-}
-
-/* A list of n numbers, or of pairs of numbers if there are second ones. */
-static PyObject *list_of(Py_ssize_t n, const real *first, const real *second)
+/* A list of n numbers. */
+static PyObject *list_of(Py_ssize_t n, const real *numbers)
 {
     PyObject *list = PyList_New(n);
     for (Py_ssize_t j = 0; list && j < n; j++) {
-        PyObject *item = second ? Py_BuildValue("dd", first[j], second[j]) : PyFloat_FromDouble(first[j]);
-        if (!item || PyList_SetItem(list, j, item))
+        PyObject *number = PyFloat_FromDouble(numbers[j]);
+        if (!number || PyList_SetItem(list, j, number))
             Py_CLEAR(list);
     }
     return list;
-}
-
-static PyObject *SingleRows_scores(SingleRows *self, PyObject *x)
-{
-    return score_row(self, x) ? list_of(self->sums.n, self->row.scores, NULL) : not_known();
-}
-
-/* The scores of an array (m,) that Python code has checked. */
-static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
-{
-    if (!read_array(self->features->array_type, row, self->sums.m, self->row.values) || !score_row(self, NULL))
-        return not_known();
-    return list_of(self->sums.n, self->row.scores, NULL);
 }
 
 /* The label with the highest of n scores, the first of equal ones. */
@@ -239,45 +220,82 @@ static PyObject *label_of(PyObject *labels, Py_ssize_t n, const real *scores)
     return Py_XNewRef(PyTuple_GetItem(labels, best));
 }
 
-/* Whether every class has a label, and every other label a probability. */
-static int are_labelled(const SingleRows *self)
+/* A dict of what is found for the first `n_names` names: numbers, or pairs with a second number. Names after the first
+ * n have what is `fixed`. `columns` is a dict of the first n, or not, if Python code compares them, and must answer. */
+static PyObject *by_name(PyObject *names, PyObject *columns, Py_ssize_t n_names, Py_ssize_t n, const real *first,
+                         const real *second, const real *fixed)
 {
-    const Py_ssize_t n = self->sums.n, n_labels = PyTuple_Size(self->labels);
-    return n_labels == n || (n_labels > n && self->fixed);
+    if (!columns || PyDict_Size(columns) != n)
+        return not_known();
+    /* Garbage may be collected here, which runs Python code: it may ask for another row. */
+    const size_t size = (size_t)n * sizeof(real);
+    real *numbers = PyMem_Malloc(2 * size + 1);
+    PyObject *found = NULL;
+    if (!numbers)
+        return PyErr_NoMemory();
+    memcpy(numbers, first, size);
+    memcpy(numbers + n, second ? second : first, size);
+    found = PyDict_New();
+    for (Py_ssize_t k = 0; found && k < n_names; k++) {
+        PyObject *name = PyTuple_GetItem(names, k);
+        PyObject *item = second ? Py_BuildValue("dd", numbers[k], numbers[n + k])
+                                : PyFloat_FromDouble(k < n ? numbers[k] : fixed[k]);
+        if (!name || !item || PyDict_SetItem(found, name, item))
+            Py_CLEAR(found);
+        Py_XDECREF(item);
+    }
+    PyMem_Free(numbers);
+    return found;
+}
+
+/* What is found for every class or target, as `by_name`; a target without a name has no container. */
+static PyObject *of_targets(const SingleRows *self, const real *first, const real *second)
+{
+    if (self->targets == Py_None)
+        return second ? Py_BuildValue("dd", *first, *second) : PyFloat_FromDouble(*first);
+    PyObject *columns = PyDict_CheckExact(self->targets) ? self->targets : ((Reader *)self->targets)->columns;
+    return by_name(self->names, columns, self->sums.n, self->sums.n, first, second, NULL);
+}
+
+/* The scores of a dict by name: scores(x). */
+static PyObject *SingleRows_scores(SingleRows *self, PyObject *x)
+{
+    return score_row(self, x) ? of_targets(self, self->row.scores, NULL) : not_known();
+}
+
+/* The scores of an array (m,) that Python code has checked, as a list: scores_of(row). */
+static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
+{
+    if (!read_array(self->features->array_type, row, self->sums.m, self->row.values) || !score_row(self, NULL))
+        return not_known();
+    return list_of(self->sums.n, self->row.scores);
 }
 
 static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
 {
-    return score_row(self, x) ? label_of(self->labels, self->sums.n, self->row.scores) : not_known();
+    return score_row(self, x) ? label_of(self->names, self->sums.n, self->row.scores) : not_known();
 }
 
-/* Return n probabilities by label: a dict, or a list if labels are compared by Python code. Labels of classes without
- * rows follow, which have what is `fixed`. */
-static PyObject *by_label(PyObject *labels, int are_plain, Py_ssize_t n, const real *probabilities, const real *fixed)
+/* ---- Probabilities ------------------------------------------------------------------------------ */
+
+/* Whether every class has a label, and every other label a probability. */
+static int are_labelled(const SingleRows *self)
 {
-    const Py_ssize_t n_labels = PyTuple_Size(labels);
-    PyObject *found = are_plain ? PyDict_New() : PyList_New(n_labels);
-    for (Py_ssize_t k = 0; found && k < n_labels; k++) {
-        PyObject *share = PyFloat_FromDouble(k < n ? probabilities[k] : fixed[k]);
-        if (!share || (are_plain ? PyDict_SetItem(found, PyTuple_GetItem(labels, k), share)
-                                 : PyList_SetItem(found, k, Py_XNewRef(share))))
-            Py_CLEAR(found);
-        Py_XDECREF(share);
-    }
-    return found;
+    const Py_ssize_t n = self->sums.n, n_labels = PyTuple_Size(self->names);
+    return n_labels == n || (n_labels > n && self->fixed);
 }
 
 /* The scores of the row, which have become probabilities, by label. */
-static PyObject *shares_by_label(const SingleRows *self)
+static PyObject *by_label(const SingleRows *self)
 {
-    const int are_plain = PyDict_CheckExact(self->targets) && PyDict_Size(self->targets) == self->sums.n;
-    return by_label(self->labels, are_plain, self->sums.n, self->row.scores, self->fixed);
+    PyObject *columns = PyDict_CheckExact(self->targets) ? self->targets : NULL;
+    return by_name(self->names, columns, PyTuple_Size(self->names), self->sums.n, self->row.scores, NULL, self->fixed);
 }
 
 /* What is left for the classes with rows. */
 static double left_by_fixed(const SingleRows *self)
 {
-    const Py_ssize_t n_labels = PyTuple_Size(self->labels);
+    const Py_ssize_t n_labels = PyTuple_Size(self->names);
     double left = 1.0;
     for (Py_ssize_t k = self->sums.n; k < n_labels; k++)
         left -= self->fixed[k];
@@ -293,10 +311,8 @@ static PyObject *SingleRows_probabilities(SingleRows *self, PyObject *x)
         project(n, self->row.scores, self->row.errors);
     else
         softmax(n, self->row.scores, self->fixed, left_by_fixed(self));
-    return shares_by_label(self);
+    return by_label(self);
 }
-
-/* ---- Calibration ------------------------------------------------------------------------------- */
 
 /* The probabilities of a dict by the scale of the least loss: calibrated(x, scales, losses, penalties). */
 static PyObject *SingleRows_calibrated(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
@@ -312,23 +328,8 @@ static PyObject *SingleRows_calibrated(SingleRows *self, PyObject *const *args, 
     const double left = left_by_fixed(self);
     for (Py_ssize_t k = 0; k < n; k++)
         self->row.scores[k] *= (real)left;
-    return shares_by_label(self);
+    return by_label(self);
 }
-
-/* Add the losses of a dict with a label, for each scale, before it is learnt: add_losses(x, y, w, scales, losses). */
-static PyObject *SingleRows_add_losses(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
-{
-    const Py_ssize_t size = n_args == 5 ? PyObject_Size(args[3]) : -1;
-    const double *scales = size < 1 ? NULL : memory_in(args[3], size, REALS, TO_READ);
-    double *losses = scales ? memory_in(args[4], size, REALS, TO_WRITE) : NULL;
-    const double w = losses && PyFloat_CheckExact(args[2]) ? PyFloat_AsDouble(args[2]) : -1.0;
-    if (!(w >= 0.0 && w <= MAX_SQUARES) || !self->counts || !read_target(self, args[1]) || !score_row(self, args[0]))
-        return not_known();
-    add_losses(self->sums.n, self->row.scores, self->column, w, self->sums.tally[0], size, scales, losses);
-    Py_RETURN_NONE;
-}
-
-/* ---- Discriminants ----------------------------------------------------------------------------- */
 
 /* Write the map to discriminant scores: rule(matrix, constant). Return whether Python code need not find it. */
 static PyObject *SingleRows_rule(SingleRows *self, PyObject *arrays)
@@ -338,13 +339,15 @@ static PyObject *SingleRows_rule(SingleRows *self, PyObject *arrays)
     real *constant = matrix ? memory_of(arrays, 1, n, REALS, TO_WRITE) : NULL;
     if (!constant)
         return NULL;
-    const int is_known = self->kind != NO_PRIORS && find_rule(self, weights_now(self, 0));
+    const int is_known = self->kind != NO_PRIORS && find_rule(self, weights_now(self));
     if (is_known) {
         memcpy(matrix, self->rule, (size_t)(n * n) * sizeof(real));
         memcpy(constant, self->rule + n * n, (size_t)n * sizeof(real));
     }
     return PyBool_FromLong(is_known);
 }
+
+/* ---- Variances ---------------------------------------------------------------------------------- */
 
 /* Compute the scores of a dict, or of the row that is read, and the variances about them into the errors: with `own`,
  * of new targets, else of the limit for many rows. They are infinite, and the degrees of freedom 0, unless the rows
@@ -357,7 +360,7 @@ static int spread_row(SingleRows *self, PyObject *x, double own, double *free)
     if (!answer(self, x))
         return 0;
     row->own = own;
-    if (is_followed(self) && self->mode == FOLLOW)
+    if (self->mode == FOLLOW && is_followed(self))
         *free = spread(s, &self->recursion, row, self->forgets);
     else if (is_factored(self))
         *free = spread_of_factor(s, &self->solver, &self->ridge, row, self->forgets);
@@ -369,21 +372,21 @@ static int spread_row(SingleRows *self, PyObject *x, double own, double *free)
     return 1;
 }
 
+/* The scores of a dict and their variances by name, and the degrees of freedom: spread(x). */
 static PyObject *SingleRows_spread(SingleRows *self, PyObject *x)
 {
-    const Py_ssize_t n = self->sums.n;
     double free;
     if (!spread_row(self, x, 1.0, &free))
         return not_known();
-    return Py_BuildValue("NNd", list_of(n, self->row.scores, NULL), list_of(n, self->row.errors, NULL), free);
+    return Py_BuildValue("Nd", of_targets(self, self->row.scores, self->row.errors), free);
 }
 
-/* The variances of the scores of a dict: variances(x). */
+/* The variances of the scores of a dict by name: variances(x). */
 static PyObject *SingleRows_variances(SingleRows *self, PyObject *x)
 {
     double free;
     const int is_known = self->kind == NO_PRIORS && spread_row(self, x, 0.0, &free);
-    return is_known ? list_of(self->sums.n, self->row.errors, NULL) : not_known();
+    return is_known ? of_targets(self, self->row.errors, NULL) : not_known();
 }
 
 /* The ends of an interval for each target of a dict: interval(x, least, terms). With at least `least`
@@ -404,7 +407,7 @@ static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py
         lower[j] = score - half;
         upper[j] = score + half;
     }
-    return list_of(self->sums.n, lower, upper);
+    return of_targets(self, lower, upper);
 }
 
 #endif

@@ -148,7 +148,7 @@ static void note_changes(SingleRows *self)
             const recursion_t *r = &self->recursion;
             r->penalties[i] = (real)(c[RIDGE] * unit * unit);
             r->inverse[i * m + i] = (real)(r->factors[SCALE] / (r->factors[KEPT] * r->penalties[i]));
-            self->row.imaged_at = -1.0;
+            forget_answers(self);
         }
     }
     if (n_new && n_left == m)
@@ -261,8 +261,9 @@ static int choose(SingleRows *self)
     /* Nothing fails from here on. */
     const int is_same = ridge == c[RIDGE] && (found != NULL) == (c[IS_SCALED] != 0.0)
                         && (!found || !memcmp(found, units, size));
-    if (!is_same || registers[SHARE] != 1.0 || registers[VALID_UNTIL] < 0.0)
-        registers[VALID_UNTIL] = 0.0; /* With more rows, an inverse may have its digits. */
+    if (!is_same || registers[SHARE] != 1.0)
+        registers[VALID_UNTIL] = 0.0;
+    registers[TRIED_AT] = -HUGE_VAL; /* With more rows, an inverse may have its digits. */
     registers[SHARE] = 1.0;
     c[BEGAN] = began;
     c[RIDGE] = ridge;
@@ -280,7 +281,7 @@ static int choose(SingleRows *self)
     self->ridge.ridge = ridge == ridge ? ridge : -1.0; /* the paper's */
     if (self->kinds != STANDARD)
         self->ridge.scaling = found ? GIVEN : AS_THEY_ARE;
-    self->solver.factored_at = self->solver.solved_at = self->ruled_at = -1.0;
+    forget_answers(self);
     set_due(self, count - began, of.n_varying);
     if (self->hands)
         set_until(self);
@@ -316,7 +317,7 @@ static void pass_checkpoint(SingleRows *self)
     const ptrdiff_t n_varying = count_varying(self);
     if (n_varying > MAX_FEATURES_SELECTED && equal < MIN_ROWS_PER_FEATURE * (double)n_varying)
         return;
-    self->row.imaged_at = -1.0; /* The image serves as scratch memory. */
+    forget_answers(self); /* The image of a row serves as scratch memory. */
     if (is_accepted(&self->sums, &self->recursion, self->row.image))
         set_due(self, rows, n_varying);
 }

@@ -14,6 +14,7 @@
 #define MIN_CLASS_SHARE 1e-20
 #define MIN_SCATTER_SHARE 1e-10
 #define MAX_ROW_NOISE 4.0
+#define SCALES_AT_ONCE 64
 
 /* ---- Probabilities ------------------------------------------------------------------------------- */
 
@@ -90,19 +91,27 @@ static void calibrate(ptrdiff_t n, real *p, double count, ptrdiff_t n_scales, co
         p[k] = (real)((count * p[k] + 1.0) / (count + (double)n));
 }
 
-/* Add the loss of such probabilities, -w log p of a class, for each scale (n_scales) to the losses. */
+/* Add the loss of such probabilities, -w log p of a class, for each scale (n_scales) to the losses. If a scale is twice
+ * that of four places before, its likelihood is the square of the one there, which takes a tenth of the time. */
 static void add_losses(ptrdiff_t n, const real *scores, ptrdiff_t column, double w, double count, ptrdiff_t n_scales,
                        const real *scales, real *losses)
 {
     double highest = -HUGE_VAL;
     for (ptrdiff_t k = 0; k < n; k++)
         highest = scores[k] > highest ? scores[k] : highest;
-    for (ptrdiff_t i = 0; i < n_scales; i++) {
-        double sum = 0;
+    for (; n_scales > 0; n_scales -= SCALES_AT_ONCE, scales += SCALES_AT_ONCE, losses += SCALES_AT_ONCE) {
+        const ptrdiff_t size = n_scales < SCALES_AT_ONCE ? n_scales : SCALES_AT_ONCE;
+        double sums[SCALES_AT_ONCE] = {0}, own[SCALES_AT_ONCE] = {0}, likelihoods[SCALES_AT_ONCE];
         for (ptrdiff_t k = 0; k < n; k++)
-            sum += exp(scales[i] * (scores[k] - highest));
-        const double share = exp(scales[i] * (scores[column] - highest)) / sum;
-        losses[i] -= (real)(w * log((count * share + 1.0) / (count + (double)n)));
+            for (ptrdiff_t i = 0; i < size; i++) {
+                const int is_twice = i >= 4 && scales[i] == 2 * scales[i - 4];
+                const double before = is_twice ? likelihoods[i - 4] : 0.0;
+                likelihoods[i] = is_twice ? before * before : exp(scales[i] * (scores[k] - highest));
+                sums[i] += likelihoods[i];
+                own[i] = k == column ? likelihoods[i] : own[i];
+            }
+        for (ptrdiff_t i = 0; i < size; i++)
+            losses[i] -= (real)(w * log((count * own[i] + sums[i]) / ((count + (double)n) * sums[i])));
     }
 }
 

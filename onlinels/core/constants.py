@@ -5,7 +5,7 @@ They stand here too because Python needs them where no compiler was.
 
 from __future__ import annotations
 
-LAYOUT = 27
+LAYOUT = 28
 """Number of the arguments and arrays of the classes in _core.c, and of what their methods change.
 
 It is raised with every change of these, so that a compiled file of another version is not used.
@@ -157,8 +157,8 @@ FOLLOW, SOLVE, HAND_BACK = range(3)
 the core; by solving the sums; or by weights that Python code has made."""
 
 UNSOLVED, SOLVED, TO_TELL = range(3)
-"""What became of a solution: Python code must make it; it answers; or it answers when Python code
-has seen whether to warn of it."""
+"""What became of a solution: Python code must make it; it answers; or it answers once Python code,
+which has seen whether to warn of it, lets it (`SingleRows.hold`)."""
 
 RENEWAL_ROWS, RENEWAL_ROWS_PER_FEATURE = 16_384, 16
 """A recursion is replaced at multiples of 16,384 rows, or of 16 rows per feature.
@@ -185,14 +185,17 @@ It keeps 12 digits in every direction.
 PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE = range(4)
 """Registers of a model, the few numbers that Python and C share: counts of rows at the last
 prediction, from which the weights no longer answer, and at which a ridge is chosen; and the share
-of the ridge that decay has left. `VALID_UNTIL` below 0 is minus the count of rows at which the core
-met an inverse that lacked digits."""
+of the ridge that decay has left."""
 
 DUE_WEIGHT = 4
 """Register of a model: weight of all rows at which a ridge is chosen, also before the count of rows
 says so, if the rows are far from equally weighted; 0.0 if the weight does not matter."""
 
-N_REGISTERS = 5
+TRIED_AT = 5
+"""Register of a model: count of rows at which the core met an inverse that lacked digits; minus
+infinity if it has met none since the last choice of a ridge."""
+
+N_REGISTERS = 6
 
 RIDGE, BASE_RIDGE, IS_SCALED, IS_BASE_SCALED, DOUBLES_AT = range(5)
 UNTIL_TIME, UNTIL_REST, IS_KNOWN, BEGAN = range(5, 9)

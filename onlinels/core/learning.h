@@ -52,7 +52,42 @@ static int count_time(SingleRows *self, double *w)
     return !self->counts_dates && fabs(now) + 1.0 < MAX_COUNTED && pass_time(self, w);
 }
 
-/* Read the time of the row: a number, of dates an int; or None, by which one unit passes. */
+/* An attribute of a duration, a small whole number. */
+static int64_t whole_of(PyObject *duration, PyObject *name)
+{
+    PyObject *found = duration ? PyObject_GetAttr(duration, name) : NULL;
+    const int64_t number = found ? PyLong_AsLongLong(found) : 0;
+    Py_XDECREF(found);
+    return number;
+}
+
+/* Read a date in nanoseconds since 1970: an int, or a datetime of Python, in UTC or without a time zone, of which no
+ * other code is asked. Return 0 if Python code must. */
+static int read_date(PyObject *by, PyObject *t, int64_t *count)
+{
+    PyObject *epoch = PyTuple_GetItem(by, NAIVE_EPOCH);
+    if (PyLong_CheckExact(t)) {
+        *count = PyLong_AsLongLong(t);
+        return !PyErr_Occurred();
+    }
+    PyObject *zone = Py_TYPE(t) == Py_TYPE(epoch) ? PyObject_GetAttr(t, PyTuple_GetItem(by, TZINFO)) : NULL;
+    if (!zone || !(zone == Py_None || zone == PyTuple_GetItem(by, UTC))) {
+        Py_XDECREF(zone);
+        return 0;
+    }
+    PyObject *since = PyNumber_Subtract(t, zone == Py_None ? epoch : PyTuple_GetItem(by, EPOCH));
+    const int64_t days = whole_of(since, PyTuple_GetItem(by, DAYS));
+    const int64_t seconds = 86400 * days + whole_of(since, PyTuple_GetItem(by, SECONDS));
+    const int64_t microseconds = whole_of(since, PyTuple_GetItem(by, MICROSECONDS));
+    Py_XDECREF(since);
+    Py_DECREF(zone);
+    if (PyErr_Occurred() || !(fabs((double)seconds) < MAX_TIME * 1e-9))
+        return 0;
+    *count = (seconds * 1000000 + microseconds) * 1000;
+    return 1;
+}
+
+/* Read the time of the row: a number, or a date; or None, by which one unit passes. */
 static int take_time(SingleRows *self, PyObject *t, double *w)
 {
     if (!self->hands)
@@ -60,16 +95,16 @@ static int take_time(SingleRows *self, PyObject *t, double *w)
     if (t == Py_None)
         return count_time(self, w);
     double *time = self->time;
+    int64_t count;
     time[1] = 0.0;
-    if (self->counts_dates && PyLong_CheckExact(t)) {
-        const int64_t count = PyLong_AsLongLong(t);
-        if (PyErr_Occurred())
+    if (self->counts_dates) {
+        if (!read_date(self->dates, t, &count))
             return 0;
         time[1] = (double)(count & 0xFFFFFFFF);
         time[0] = (double)(count - (count & 0xFFFFFFFF));
         return pass_time(self, w);
     }
-    if (self->counts_dates || !(PyFloat_CheckExact(t) || PyLong_CheckExact(t)))
+    if (!(PyFloat_CheckExact(t) || PyLong_CheckExact(t)))
         return 0;
     time[0] = PyFloat_AsDouble(t);
     /* Float64 need not hold an int beyond. */
@@ -124,7 +159,7 @@ static void learn(SingleRows *self, int is_restored)
     const int follows = self->recursion.inverse && !is_restored && count < registers[VALID_UNTIL]
                         && (count == registers[PREDICTED_AT] || count + 1.0 - registers[PREDICTED_AT] <= self->patience)
                         && follow(&self->sums, &self->recursion, &self->row, MAX_RUNNING_LEVERAGE);
-    if (!follows && registers[VALID_UNTIL] > 0.0)
+    if (!follows)
         registers[VALID_UNTIL] = 0.0;
     add_row(&self->sums, &self->row);
     if (self->inliers.m)
@@ -150,15 +185,31 @@ static void learn_read(SingleRows *self)
     learn(self, is_restored);
 }
 
-/* Learn a dict: learn(x, y, w, t), where the time t is a number or None. */
+/* Add the losses of the label of a row that is read, for each scale, by its scores before it is learnt. Return 0 if
+ * Python code must. */
+static int add_losses_of_row(SingleRows *self, double w, PyObject *scales, PyObject *losses)
+{
+    const Py_ssize_t size = PyObject_Size(scales);
+    const double *of_scales = memory_in(scales, size, REALS, TO_READ);
+    double *sums = of_scales ? memory_in(losses, size, REALS, TO_WRITE) : NULL;
+    if (!sums || !self->counts || !score_row(self, NULL))
+        return 0;
+    add_losses(self->sums.n, self->row.scores, self->column, w, self->sums.tally[0], size, of_scales, sums);
+    return 1;
+}
+
+/* Learn a dict: learn(x, y, w, t), where the time t is a number, a date or None; or, after the losses of its label are
+ * added for each scale, learn(x, y, w, t, scales, losses). */
 static PyObject *SingleRows_learn(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
 {
-    if (n_args != 4)
-        return PyErr_Format(PyExc_TypeError, "learn(x, y, w, t)");
+    if (n_args != 4 && n_args != 6)
+        return PyErr_Format(PyExc_TypeError, "learn(x, y, w, t) or learn(x, y, w, t, scales, losses)");
     const int is_number = PyFloat_CheckExact(args[2]) || PyLong_CheckExact(args[2]);
-    double w = is_number ? PyFloat_AsDouble(args[2]) : 0.0;
+    const double given = is_number ? PyFloat_AsDouble(args[2]) : 0.0;
+    double w = given;
     if (!(w > 0.0) || !take_time(self, args[3], &w) || read_dict(self->features, args[0], self->row.values) < 0
-        || !read_target(self, args[1]) || !is_plain(self, w))
+        || !read_target(self, args[1]) || !is_plain(self, w)
+        || (n_args == 6 && !add_losses_of_row(self, given, args[4], args[5])))
         return not_known();
     move_clock(self, args[3] != Py_None);
     learn_read(self);
@@ -172,7 +223,8 @@ static PyObject *SingleRows_learn_new(SingleRows *self, PyObject *const *args, P
 {
     if (n_args < 2 || !PyDict_CheckExact(args[n_args - 2]))
         return PyErr_Format(PyExc_TypeError, "learn_new(x, y, w, t, attributes, state)");
-    PyObject *name = PyUnicode_InternFromString("_state"), *learnt = name ? SingleRows_learn(self, args, n_args - 2) : NULL;
+    PyObject *name = PyUnicode_InternFromString("_state");
+    PyObject *learnt = name ? SingleRows_learn(self, args, n_args - 2) : NULL;
     if (learnt == Py_None && PyDict_SetItem(args[n_args - 2], name, args[n_args - 1]))
         Py_CLEAR(learnt);
     Py_XDECREF(name);

@@ -10,7 +10,7 @@
 /* ---- A model ----------------------------------------------------------------------------------- */
 
 /* Registers of a model, counts of rows for the most part: see constants.py. */
-enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, N_REGISTERS };
+enum { PREDICTED_AT, VALID_UNTIL, NEXT_DUE, SHARE, DUE_WEIGHT, TRIED_AT, N_REGISTERS };
 
 /* Numbers of the choice of a ridge, and the units that a ridge may act on: see constants.py. */
 enum { RIDGE, BASE_RIDGE, IS_SCALED, IS_BASE_SCALED, DOUBLES_AT, UNTIL_TIME, UNTIL_REST, IS_KNOWN, BEGAN, N_CHOICE };
@@ -29,6 +29,9 @@ enum { NOW, LOW, TIMED, HALF_LIFE, UNTIL, UNTIL_LOW, N_HANDS };
 #define LOW_PART 4294967296.0
 #define MAX_HALF_LIVES 40.0
 
+/* By what dates are read: see `DATES_OF_CORE` in times.py. */
+enum { NAIVE_EPOCH, EPOCH, UTC, TZINFO, DAYS, SECONDS, MICROSECONDS, N_OF_DATES };
+
 /* How questions are answered: by a recursion that follows rows, and is begun and renewed here; by solving the sums;
  * or by weights that Python code has made. Rows may be learnt in all of them. */
 enum { FOLLOW, SOLVE, HAND_BACK };
@@ -44,7 +47,8 @@ typedef struct {
     PyObject *args;        /* what owns the objects and memory below: some arguments, and arrays */
     Reader *features;
     PyObject *targets;     /* dict: the column of every label; Reader of named targets; or None */
-    PyObject *labels;      /* tuple: of the classes, then of classes that have a prior, but no row so far */
+    PyObject *names;       /* tuple: labels of the classes, then of classes that have a prior, but no row so far; or
+                              names of targets; empty if the only target has no name */
     PyObject *label_types; /* frozenset: types of labels that are compared without Python code */
     sums_t sums, inliers;  /* of all rows; of all but those that dwarf them, without columns if these are none */
     recursion_t recursion;
@@ -73,9 +77,7 @@ typedef struct {
     real *fixed;           /* of all labels: the probability where a class has no weight; */
     real *hidden;          /* (n + 1): rounding errors; see `weights_of_classes`. All NULL without priors */
     real *rule;            /* the map to discriminant scores, and scratch memory; or NULL */
-    const real *asked;     /* the weights by which the last row was answered */
-    const real *ruled;     /* the weights of this map, */
-    double ruled_at;       /* and the number of rows */
+    double ruled_at;       /* number of rows of this map; -1 if it is not known */
     double least_share, patience;
     int kind;              /* of priors */
     Py_ssize_t column;     /* of the label of the row */
@@ -83,9 +85,18 @@ typedef struct {
     int mode;              /* FOLLOW, SOLVE or HAND_BACK */
     int learns;            /* whether rows may be learnt without other code */
     int forgets;           /* whether the weights of rows decay */
-    int counts_dates;      /* whether times are dates, in nanoseconds */
+    PyObject *dates;       /* tuple by which dates are read (see `read_date`) if times are dates, in nanoseconds; or
+                              None */
+    int counts_dates;      /* whether they are */
     int warns;             /* whether Python code may warn of lost digits when the sums are solved */
 } SingleRows;
+
+/* Forget what was derived for the rows learnt so far: the factor, the weights, the map to discriminant scores, and the
+ * image of a row. */
+static void forget_answers(SingleRows *self)
+{
+    self->solver.factored_at = self->solver.solved_at = self->ruled_at = self->row.imaged_at = -1.0;
+}
 
 /* An object that a list keeps alive; NULL with an exception if there is none. */
 static PyObject *kept_in(PyObject *kept, PyObject *found)
@@ -179,7 +190,7 @@ static int take_argument(PyObject *array, Py_ssize_t size, void *place)
 /* Take the priors of classes, by name. Return 0 with an exception if they do not fit. */
 static int take_priors(SingleRows *self, PyObject *kept, PyObject *priors)
 {
-    const Py_ssize_t n = self->sums.n, n_labels = PyTuple_Size(self->labels);
+    const Py_ssize_t n = self->sums.n, n_labels = PyTuple_Size(self->names);
     PyObject *kind = kept_attribute(kept, priors, "kind");
     self->kind = kind ? (int)PyLong_AsLong(kind) : NO_PRIORS;
     if (PyErr_Occurred() || n_labels < n || self->kind <= NO_PRIORS || self->kind > OTHER_PRIORS) {
@@ -232,10 +243,10 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
     if (!values)
         return PyErr_NoMemory() != NULL;
     real *about = values + size, *image = about + size;
-    self->row = (row_t){.values = values, .about = about, .image = image, .imaged = image + m, .imaged_at = -1.0,
+    self->row = (row_t){.values = values, .about = about, .image = image, .imaged = image + m,
                         .scores = image + 2 * m, .errors = image + 2 * m + n, .own = 1.0};
     self->inlier = (row_t){.values = values, .about = image + 2 * size};
-    self->ruled_at = -1.0;
+    forget_answers(self);
     self->forgets = self->decay != 1.0 || given[6] != Py_None;
     self->patience = (double)(m / FEATURES_PER_ROW_BETWEEN);
     if (self->patience < MAX_ROWS_BETWEEN_PREDICTIONS)
@@ -249,11 +260,11 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
            && (given[7] == Py_None || take_priors(self, kept, given[7]));
 }
 
-/* What must live as long as a model, as a tuple: four arguments, the arguments that are arrays, and the arrays among
+/* What must live as long as a model, as a tuple: five arguments, the arguments that are arrays, and the arrays among
  * what was kept, alone or in a tuple. Thousands of models may be in memory, and the other arguments are larger. */
 static PyObject *owners(const SingleRows *self, PyObject *kept, PyObject *const *given)
 {
-    PyObject *own[] = {(PyObject *)self->features, self->targets, self->labels, self->label_types,
+    PyObject *own[] = {(PyObject *)self->features, self->targets, self->names, self->label_types, self->dates,
                        given[3], given[4], given[5], given[6]};
     PyObject *found = PyList_New(0), *tuple = NULL;
     int failed = !found;
@@ -271,22 +282,24 @@ static PyObject *owners(const SingleRows *self, PyObject *kept, PyObject *const 
 
 static PyObject *SingleRows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"features", "targets", "labels", "label_types", "whole", "inliers", "recursion",
+    static char *names[] = {"features", "targets", "names", "label_types", "whole", "inliers", "recursion",
                             "registers", "counts", "choice", "hands", "priors", "ridge", "scaling",
-                            "decay", "least_share", "mode", "learns", "counts_dates", "warns", NULL};
+                            "decay", "least_share", "mode", "dates", "learns", "warns", NULL};
     SingleRows *self = (SingleRows *)PyType_GenericAlloc(type, 0);
     PyObject *a[8], *kept = PyList_New(0);
     if (self && kept
-        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOOdiddippp", names, &self->features,
-                                       &self->targets, &PyTuple_Type, &self->labels, &PyFrozenSet_Type,
+        && PyArg_ParseTupleAndKeywords(args, kwargs, "$OOO!O!OOOOOOOOdiddiOpp", names, &self->features,
+                                       &self->targets, &PyTuple_Type, &self->names, &PyFrozenSet_Type,
                                        &self->label_types, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7,
                                        &self->ridge.ridge, &self->ridge.scaling, &self->decay,
-                                       &self->least_share, &self->mode, &self->learns, &self->counts_dates,
-                                       &self->warns)) {
+                                       &self->least_share, &self->mode, &self->dates, &self->learns, &self->warns)) {
+        self->counts_dates = self->dates != Py_None;
         if (!has_dealloc((PyObject *)self->features, (void *)Reader_dealloc)
             || !(self->targets == Py_None || PyDict_CheckExact(self->targets)
                  || has_dealloc(self->targets, (void *)Reader_dealloc)))
             PyErr_SetString(PyExc_TypeError, "features or targets are no reader");
+        else if (self->counts_dates && !(PyTuple_Check(self->dates) && PyTuple_Size(self->dates) == N_OF_DATES))
+            PyErr_SetString(PyExc_TypeError, "dates are not what dates are read by");
         else if (self->ridge.scaling == GIVEN && a[5] == Py_None)
             PyErr_SetString(PyExc_ValueError, "the units are not given");
         else if (take_arrays(self, kept, a))

@@ -7,7 +7,7 @@ Equations and sources stand in the headers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, sqrt
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -499,14 +499,6 @@ def sum_of_powers(terms: Sequence[float], n: float) -> float:
     for term in reversed(terms):
         total = total / n + term
     return total
-
-
-def ends_of(
-    means: Sequence[float], variances: Sequence[float], reach: float
-) -> list[tuple[float, float]]:
-    """Return the ends of intervals that reach so many standard deviations from their means."""
-    halves = [reach * sqrt(variance) for variance in variances]
-    return [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)]
 
 
 def is_one_of(types: frozenset[type], value: Any) -> bool:

@@ -171,7 +171,7 @@ class SingleRows:
         """Return whether no ridge is due: other code chooses one."""
         return bool(self.sums.tally[0] < self.registers[NEXT_DUE])
 
-    label = scores = probabilities = calibrated = add_losses = hand_over
+    label = scores = probabilities = calibrated = hand_over
     spread = variances = interval = learn = learn_new = hand_over
 
     def rule(self, *arrays: Numbers) -> bool:
@@ -185,9 +185,6 @@ class SingleRows:
     def hold(self, weights: Numbers) -> None:
         """Let weights that other code has solved answer until the next row."""
         self.solved, self.solved_at = weights, float(self.sums.tally[0])
-
-    def told(self) -> None:
-        """Do nothing: other code warns of every solution."""
 
     def weights_now(self) -> Any:
         """Return the weights that answer for the rows learnt so far; None if there are none."""

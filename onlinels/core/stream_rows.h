@@ -257,7 +257,7 @@ static int score_plain(StreamRows *self)
         self->is_pending = 0;
     }
     memcpy(plain->row.values, self->raw, size);
-    return answer(plain, NULL);
+    return answer(plain, NULL) != NULL;
 }
 
 /* Forecast the row that is read. Return 0 if Python code must. */
@@ -301,7 +301,7 @@ static int ask(StreamRows *self, PyObject *x)
 
 static PyObject *StreamRows_scores(StreamRows *self, PyObject *x)
 {
-    return self->n && ask(self, x) ? list_of(self->n, self->mixture, NULL) : not_known();
+    return self->n && ask(self, x) ? list_of(self->n, self->mixture) : not_known();
 }
 
 static PyObject *StreamRows_label(StreamRows *self, PyObject *x)
@@ -316,7 +316,7 @@ static PyObject *StreamRows_probabilities(StreamRows *self, PyObject *x)
         return not_known();
     memcpy(self->scores, self->mixture, (size_t)self->n * sizeof(real));
     calibrate(self->n, self->scores, self->count, self->n_scales, self->scales, self->losses, self->penalties);
-    return by_label(self->labels, 1, self->n, self->scores, NULL);
+    return by_name(self->labels, self->outputs, self->n, self->n, self->scores, NULL, NULL);
 }
 
 /* The mean and the standard deviation of a new target. */
@@ -427,16 +427,16 @@ static PyObject *StreamRows_told(StreamRows *self, PyObject *none)
     const numbers_t *t = &self->number;
     const Py_ssize_t n_best = self->n ? N_EXPERTS : self->experts->experts.n_scores + N_OTHERS;
     self->is_closed = 1;
-    PyObject *pending = self->is_pending ? Py_BuildValue("Ndd", list_of(self->m, self->pending, NULL),
+    PyObject *pending = self->is_pending ? Py_BuildValue("Ndd", list_of(self->m, self->pending),
                                                          (double)self->target, (double)self->pending_w)
                                          : Py_NewRef(Py_None);
-    PyObject *asked = self->sample ? Py_BuildValue("ONN", self->sample, list_of(n_best, self->best, NULL),
-                                                   list_of(self->n ? self->n : 1, self->mixture, NULL))
+    PyObject *asked = self->sample ? Py_BuildValue("ONN", self->sample, list_of(n_best, self->best),
+                                                   list_of(self->n ? self->n : 1, self->mixture))
                                    : Py_NewRef(Py_None);
-    PyObject *rows = self->n ? Py_NewRef(Py_None) : Py_BuildValue("NN", list_of(self->m, t->row_before, NULL),
-                                                                  list_of(self->m, t->row, NULL));
+    PyObject *rows = self->n ? Py_NewRef(Py_None) : Py_BuildValue("NN", list_of(self->m, t->row_before),
+                                                                  list_of(self->m, t->row));
     return Py_BuildValue("nnnnNNN(ddddddddd)N", self->n_learnt, self->n_asked, self->n_stored, self->last, pending,
-                         list_of(2 * self->n_names, self->known, NULL), asked, t->unit, t->n_errors, t->weight,
+                         list_of(2 * self->n_names, self->known), asked, t->unit, t->n_errors, t->weight,
                          t->error, t->width, t->low, t->high, t->before, t->last, rows);
 }
 

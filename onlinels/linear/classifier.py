@@ -258,16 +258,18 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             if rows is not None:
                 known = rows.probabilities(x)
                 if known is not NotImplemented:
-                    return self._by_label(known)
+                    return known  # type: ignore[no-any-return]
             return super().predict_proba_one(x)
 
-    def _by_label(self, known: Any) -> dict[Label, float]:
-        """Return probabilities by label, of which the core has made a dict, or else a list."""
-        if type(known) is list:
-            labels = self.classes
-            return dict(zip((*labels, *self._unseen(len(labels))), known, strict=True))
-        found: dict[Label, float] = known
-        return found
+    def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
+        """Return the score of every class for one sample; see `scores_many`."""
+        with self._lock:
+            rows = self._state.following.rows or rows_of(self._state)
+            if rows is not None:
+                known = rows.scores(x)
+                if known is not NotImplemented:
+                    return known  # type: ignore[no-any-return]
+            return super().scores_one(x)
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         labels = [read_label(y)] if n_rows is None else read_labels(y, n_rows)
@@ -415,10 +417,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         """Return the variance of the score of every class for one sample; see `variance_many`."""
         with self._lock:
             rows = self._state.following.rows
-            variances = NotImplemented if rows is None else rows.variances(x)
-            if variances is NotImplemented:
-                variances = self._variances_asked(x)
-            return dict(zip(self.classes, variances, strict=True))
+            if rows is not None:
+                known = rows.variances(x)
+                if known is not NotImplemented:
+                    return known  # type: ignore[no-any-return]
+            return dict(zip(self.classes, self._variances_asked(x), strict=True))
 
     def _variances_asked(self, x: Mapping[Any, Any]) -> list[float]:
         """Return the variances of one sample, for which the core does not answer."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.linear.following import Following, registers_are_sound
+from onlinels.linear.following import Following, former_registers, registers_are_sound
 from onlinels.linear.state import State
 from onlinels.rows.times import from_seconds
 from onlinels.sums.folds import name_hashes
@@ -18,7 +18,9 @@ def former_state(parts: dict[str, Any], outputs: Any) -> State:
     """Return the state of a model, given its attributes, and outputs that all its models have."""
     columns, counts = parts["_columns"], parts.get("_class_counts")
     # Earlier, there was one register less among the first, and a 0 in its place.
-    following = Following.restored(parts["_marks"], parts["_recursion"], parts["_solution"])
+    following = Following.restored(
+        former_registers(parts["_marks"]), parts["_recursion"], parts["_solution"]
+    )
     penalty, clock = parts["_penalty"], parts["_clock"]
     # Earlier, times of dates were seconds.
     until = from_seconds(penalty.until_time, clock.counts_dates)

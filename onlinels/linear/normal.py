@@ -8,19 +8,37 @@ from __future__ import annotations
 
 import random
 from functools import cached_property
+from math import sqrt
 
 from river import proba, stats
 
 
 class Gaussian(proba.Gaussian):
-    """A `river.proba.Gaussian` whose generator of random numbers is made by its first sample.
+    """A `river.proba.Gaussian` whose parts are made when they are first asked for.
 
-    The constructor of river's class makes one at once, which takes as long as five predictions.
+    The constructor of river's class makes them at once, which takes as long as five predictions.
     """
+
+    seed = None
+    _moments = 0.0, 0.0
 
     @cached_property
     def _rng(self) -> random.Random:  # type: ignore[override]
         return random.Random(self.seed)  # noqa: S311
+
+    @cached_property
+    def _var(self) -> stats.Var:  # type: ignore[override]
+        return stats.Var._from_state(1, *self._moments, ddof=0)
+
+    @property
+    def mu(self) -> float:
+        """Mean."""
+        return super().mu if "_var" in vars(self) else self._moments[0]
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation."""
+        return super().sigma if "_var" in vars(self) else sqrt(self._moments[1])
 
 
 def normal(mean: float, variance: float) -> Gaussian:
@@ -32,6 +50,5 @@ def normal(mean: float, variance: float) -> Gaussian:
     (1.0, 2.0)
     """
     new = Gaussian.__new__(Gaussian)
-    new.seed = None
-    new._var = stats.Var._from_state(1, mean, variance, ddof=0)
+    new._moments = mean, variance
     return new

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import starmap
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from river import base
 
 from onlinels.checks import Floats, check_number, check_values, read_number
-from onlinels.core.reference import ends_of, sum_of_powers
+from onlinels.core.reference import sum_of_powers
 from onlinels.linear.forgetting import HalfLife
-from onlinels.linear.model import LinearModel, linear_is_sound, read_asked, ready_state, scores_of
+from onlinels.linear.model import (
+    LinearModel,
+    linear_is_sound,
+    names_of_targets,
+    read_asked,
+    ready_state,
+    scores_of,
+)
 from onlinels.linear.prequential import Answers, answered, put_in_place
 from onlinels.linear.ridge import Ridge, Scaling
 from onlinels.linear.settings import Settings
@@ -31,6 +39,7 @@ from onlinels.rows.batch import (
     plain_names,
     read_batch,
     read_sample,
+    reader_of,
     sorted_names,
 )
 from onlinels.rows.labels import as_list, check_one_column
@@ -60,10 +69,16 @@ def gaussian(mean: float, variance: float) -> Any:
     >>> gaussian(1.0, 4.0).mu, gaussian(1.0, 4.0).sigma
     (1.0, 2.0)
     """
+    return maker_of_normals()(mean, variance)
+
+
+@cache
+def maker_of_normals() -> Any:
+    """Return what makes normal distributions of means and variances."""
     # Imported here, because it takes as long as all of this package.
     from onlinels.linear.normal import normal
 
-    return normal(mean, variance)
+    return normal
 
 
 def check_level(level: Any) -> float:
@@ -107,23 +122,24 @@ class RealValuedModel(LinearModel):
         """Return means and variances of new targets, (n, n_targets) each."""
         return read_whole(lambda: (scores_of(self, batch), self._variances(batch, own=1.0)), self)
 
-    def _spread_one(self, x: Any) -> tuple[list[float], list[float], float]:
-        """Return the means and variances of new targets for a sample, and degrees of freedom."""
+    def _spread_one(self, x: Any) -> tuple[Any, float]:
+        """Return the mean and variance of every new target for a sample, and degrees of freedom."""
         rows = self._state.following.rows or rows_of(self._state)
         known: Any = NotImplemented if rows is None else rows.spread(x)
-        if known is not NotImplemented:
-            means, variances, free = known
-            return means, variances, free
+        return self._spread_asked(x) if known is NotImplemented else known
+
+    def _spread_asked(self, x: Any) -> tuple[Any, float]:
+        """Return the spread of a sample for which the core does not answer."""
         if self._state.is_blank:
             check_mapping(x)
-            n_targets = self._state.statistics.n_targets
-            return [0.0] * n_targets, [np.inf] * n_targets, 0.0
+            return self._one([(0.0, np.inf)] * self._state.statistics.n_targets), 0.0
 
-        def read() -> tuple[list[float], list[float], float]:
+        def read() -> tuple[Any, float]:
             batch = self._read_one(x)
             # As a prediction, which lets the weights follow the next rows.
             means, variances = self._scores_one(x), self._variances(batch, own=1.0)[0]
-            return means, variances.tolist(), self._spread().free
+            pairs = [*zip(means, variances.tolist(), strict=True)]
+            return self._one(pairs), self._spread().free
 
         return read_whole(read, self)
 
@@ -142,6 +158,12 @@ class RealValuedModel(LinearModel):
         """Return the values of the targets of one sample, in the form of its prediction."""
         names = self._named
         return values[0] if names is None else dict(zip(names, values, strict=True))
+
+    def _each(self, make: Any, pairs: Any) -> Any:
+        """Return what is made of the two numbers of every target of one sample."""
+        if self._known_names:
+            return make(*pairs)
+        return {name: make(*pair) for name, pair in pairs.items()}
 
     def _many(self, source: Any, values: Floats) -> Any:
         """Return predictions (n, n_targets) in the kind of the input."""
@@ -196,9 +218,10 @@ class RealValuedModel(LinearModel):
         """
         with self._lock:
             if with_dist:
-                means, variances, _ = self._spread_one(x)
-                return self._one(list(map(gaussian, means, variances)))
-            return self._one(self._scores_one(x))
+                return self._each(maker_of_normals(), self._spread_one(x)[0])
+            rows = self._state.following.rows or rows_of(self._state)
+            known = NotImplemented if rows is None else rows.scores(x)
+            return self._one(self._scores_asked(x)) if known is NotImplemented else known
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
         """Return the prediction for every row, or a normal distribution, in the kind of `X`.
@@ -345,9 +368,15 @@ class RealValuedModel(LinearModel):
             terms = quantile_terms(level)
             known = NotImplemented if rows is None else rows.interval(x, *terms)
             if known is not NotImplemented:
-                return self._one(known)
-            means, variances, free = self._spread_one(x)
-            return self._one(ends_of(means, variances, t_quantile(free, level)))
+                return known
+            pairs, free = self._spread_one(x)
+            quantile = t_quantile(free, level)
+
+            def ends(mean: float, variance: float) -> Ends:
+                half = quantile * sqrt(variance)
+                return mean - half, mean + half
+
+            return self._each(ends, pairs)
 
     def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
         """Return an interval for every row, in the kind of `X`; see `predict_interval_one`.
@@ -431,7 +460,9 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 
 
 @savable(_targets_are_sound)
-class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegressor):
+class LeastSquaresMultiTargetRegressor(  # type: ignore[misc]  # river's learn_one takes more.
+    RealValuedModel, base.MultiTargetRegressor
+):
     """Predict several numbers by ridge regression, learnt online and exactly.
 
     Every target has the weights of a `LeastSquaresRegressor` with the same ridge. The statistics of
@@ -479,15 +510,13 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         names: tuple[Name, ...] = self._state.outputs
         return names
 
-    def learn_one(
-        self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None, **kwargs: Any
-    ) -> None:
-        """Learn one sample; `y` maps target names to numbers. See `learn_many` for `w` and `t`."""
-        super().learn_one(x, y, w, t, **kwargs)
-
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         names, rows = self._state.outputs, []
-        if n_rows is None or isinstance(y, (list, tuple)):
+        plain = None if n_rows is None else read_plain_targets(y, names)
+        if plain is not None:
+            names, values = plain
+            rows.append(values)
+        elif n_rows is None or isinstance(y, (list, tuple)):
             samples = {"y": y} if n_rows is None else {f"y[{i}]": row for i, row in enumerate(y)}
             for argument, sample in samples.items():
                 names, values = read_named_targets(sample, names, argument)
@@ -605,6 +634,29 @@ def _pairs_like(
     columns = parts if names is None else [f"{n}_{part}" for n in names for part in parts]
     pairs = np.stack((first, second), -1).reshape(len(first), len(columns))
     return table_like(source, columns, pairs)
+
+
+def read_plain_targets(y: Any, known: tuple[Name, ...]) -> tuple[tuple[Name, ...], Floats] | None:
+    """Return the names of targets, and their values in a list of dicts, (n_rows, n_targets).
+
+    None if other code must read or reject them.
+
+    Examples
+    --------
+    >>> read_plain_targets([{"height": 3, "age": 9}, {"age": 8, "height": 2}], ())
+    (('age', 'height'), array([[9., 3.],
+           [8., 2.]]))
+    """
+    if type(y) is not list or not y:
+        return None
+    names = known or names_of_targets(y[0]) or ()
+    reader = reader_of({name: column for column, name in enumerate(names)}, len(names))
+    if reader is None or {*map(type, y)} != {dict} or {*map(len, y)} != {len(names)}:
+        return None
+    rows = [reader.row(each) for each in y]
+    if any(row is None for row in rows):
+        return None
+    return names, np.frombuffer(bytearray().join(rows)).reshape(len(y), len(names))
 
 
 def read_named_targets(

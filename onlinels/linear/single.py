@@ -37,6 +37,7 @@ from onlinels.linear.settings import Settings
 from onlinels.numerics import Calls
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, reader_of
 from onlinels.rows.labels import Classes, Label
+from onlinels.rows.times import DATES_OF_CORE
 from onlinels.sums.rows import Rows
 from onlinels.sums.subsets import Subsets
 
@@ -144,13 +145,13 @@ def rows_of(state: State) -> Any:
         following.room_for(n_features, n_targets, count, ridge if ridge > 0.0 else 1.0)
     if clock.hands is not None:
         clock.set_until(state.penalty.until_time)
-    targets, labels = _targets_of(state)
+    targets, names = _targets_of(state)
     priors, unseen = (None, ()) if state.settings.priors is None else _priors_of(state, targets)
     solution = following.solution
     rows: Any = SingleRows(
         features=state.columns.reader,
         targets=targets,
-        labels=(*labels, *unseen) if unseen else labels,
+        names=(*names, *unseen) if unseen else names,
         label_types=LABEL_TYPES,
         whole=statistics,
         inliers=state.subsets.inliers,
@@ -165,8 +166,8 @@ def rows_of(state: State) -> Any:
         decay=clock.forgetting_factor,
         least_share=known.least_share,
         mode=mode,
+        dates=DATES_OF_CORE if clock.counts_dates else None,
         learns=takes_rows(state),
-        counts_dates=clock.counts_dates,
         warns=known.is_selected and np.count_nonzero(statistics.rounding.squares) > 0,
     )
     if solution is not None and solution.n_rows == count:
@@ -243,7 +244,7 @@ def row_of(rows: Rows) -> Floats:
 
 
 def _targets_of(state: State) -> tuple[Any, Any]:
-    """Return how targets of single rows are read, and the labels."""
+    """Return how targets of single rows are read, and the names of classes or targets."""
     outputs = state.outputs
     if isinstance(outputs, Classes):
         # If the names may be compared by Python code, no row is known.
@@ -254,7 +255,7 @@ def _targets_of(state: State) -> tuple[Any, Any]:
     places: dict[Any, Any] = {name: column for column, name in enumerate(outputs)}
     if not all(is_one_of(LABEL_TYPES, name) for name in places):
         places = {}
-    return reader_of(places, len(outputs)), ()
+    return reader_of(places, len(outputs)), outputs
 
 
 def _priors_of(state: State, targets: Any) -> tuple[CorePriors, Iterable[Label]]:

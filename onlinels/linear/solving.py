@@ -77,9 +77,11 @@ def solve(state: State, found: Callable[[State, float, Any], None] | None = None
     done = UNSOLVED if rows is None else rows.solve(weights)
     if done == UNSOLVED:
         weights = _solved_here(state, ridge, units, found)
-    elif done == TO_TELL and found is not None:
-        found(state, ridge, units)
-        rows.told()
+    else:
+        if done == TO_TELL and found is not None:
+            found(state, ridge, units)
+            rows.hold(weights)
+        following.note_question(statistics.count)
     intercept, is_far = statistics.intercept(weights), are_far(statistics, weights)
     solution = Solution(statistics.count, ridge, units, weights, intercept, is_far=is_far)
     following.keep(solution, done != UNSOLVED and is_solved_in_core(state))
@@ -111,7 +113,6 @@ def _solved_here(
     rows: Any = rows_of(state)
     if rows is not None and following.followed(statistics.count) is None:
         rows.hold(weights)
-        rows.told()
     return weights
 
 

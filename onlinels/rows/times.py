@@ -48,6 +48,12 @@ DATES = (date, np.datetime64)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAIVE_EPOCH = datetime(1970, 1, 1)
 
+PLAIN_ZONES = None, UTC
+"""Time zones of dates that `onlinels.core` reads."""
+
+DATES_OF_CORE = NAIVE_EPOCH, EPOCH, UTC, "tzinfo", "days", "seconds", "microseconds"
+"""What it reads them by: see `read_date` in learning.h."""
+
 NANOSECONDS: dict[str, int | Fraction] = {
     "W": 604_800 * 10**9,
     "D": 86_400 * 10**9,

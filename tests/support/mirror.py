@@ -4,6 +4,7 @@ Functions have the names, the arguments and the order of these headers, where eq
 stand. `Reader` and `SingleRows` do what those of _core.c do.
 """
 
+from datetime import datetime
 from fractions import Fraction
 from math import ceil, inf, isfinite
 from types import SimpleNamespace
@@ -81,6 +82,7 @@ from onlinels.core.constants import (
     SOLVED,
     TIMED,
     TO_TELL,
+    TRIED_AT,
     UNSOLVED,
     UNTIL,
     UNTIL_LOW,
@@ -88,6 +90,7 @@ from onlinels.core.constants import (
 )
 from onlinels.core.reference import equal_rows, is_weight_due
 from onlinels.linear.scoring import discriminant, posteriors, probabilities_of
+from onlinels.rows.times import nanoseconds_of
 
 
 def squares_of(s):
@@ -437,6 +440,7 @@ class SingleRows:
 
     def __init__(self, *, whole, inliers, recursion, ridge, scaling, choice, **others):
         vars(self).update(others)
+        self.counts_dates = self.dates is not None
         self.choice, self.keeps, self.constants, units = None, False, None, None
         if choice is not None:
             # Other code chooses.
@@ -476,58 +480,54 @@ class SingleRows:
         count, registers = self.s.tally[0], self.registers
         least = 1.0 if self.tests_ridge() else 4.0
         can = self.mode == FOLLOW and self.r is not None and registers[NEXT_DUE] > count + least
-        can = can and 0.0 < count - registers[PREDICTED_AT] <= self.patience and may_begin(self.v)
-        tried_at = -registers[VALID_UNTIL]
-        if not can or (tried_at > 0.0 and count < tried_at + ROWS_BETWEEN_TRIALS):
+        can = can and 0.0 < count - registers[PREDICTED_AT] <= self.patience
+        can = can and count >= registers[TRIED_AT] + ROWS_BETWEEN_TRIALS
+        if not (can and self.v.factored_at == count and may_begin(self.v)):
             return
         if not begin_recursion(self.s, self.v, registers[SHARE], self.r):
-            registers[VALID_UNTIL] = -count
+            registers[TRIED_AT] = count
             return
         step = RENEWAL_ROWS_PER_FEATURE << max(0, self.s.m - 1).bit_length()
         step = max(RENEWAL_ROWS, step)
         registers[VALID_UNTIL] = (count // step + 1.0) * step
 
-    def weights_now(self, is_told):
+    def does_follow(self):
         count, registers = self.s.tally[0], self.registers
-        if not count < registers[NEXT_DUE]:
-            return None
         is_refined = self.mode == FOLLOW or count == registers[PREDICTED_AT]
-        if self.r is not None and count < registers[VALID_UNTIL] and is_refined:
-            return self.r.weights
-        if self.v.solved_at != count:
-            if not self.is_factored() or (not is_told and self.is_to_tell()):
+        return self.r is not None and count < registers[VALID_UNTIL] and is_refined
+
+    def weights_now(self):
+        count = self.s.tally[0]
+        if not count < self.registers[NEXT_DUE]:
+            return None
+        if not self.does_follow():
+            if self.v.solved_at != count:
+                if not self.is_factored():
+                    return None
+                solve_targets(self.s, self.v)
+            if self.is_to_tell():
                 return None
-            solve_targets(self.s, self.v)
-            if not self.is_to_tell():
-                self.begin()
-        return self.v.weights
+            self.begin()
+        return self.r.weights if self.does_follow() else self.v.weights
 
     def solve(self, out):
-        weights = self.weights_now(True)
+        weights, done = self.weights_now(), SOLVED
+        if weights is None and self.v.solved_at == self.s.tally[0]:
+            weights, done = self.v.weights, TO_TELL
         if weights is None:
             return UNSOLVED
         out[:] = weights
-        is_own = self.v.solved_at == self.s.tally[0] and weights is self.v.weights
-        if is_own and self.is_to_tell():
-            self.v.solved_at = -1.0
-            return TO_TELL
-        self.registers[PREDICTED_AT] = self.s.tally[0]
-        return SOLVED
+        return done
 
     def hold(self, weights):
         self.v.weights, self.v.solved_at = weights.copy(), self.s.tally[0]
-
-    def told(self):
         self.warns, self.n_told = False, self.v.n_narrow
-        if self.v.factored_at == self.s.tally[0]:
-            self.v.solved_at = self.s.tally[0]
-            self.begin()
-            self.registers[PREDICTED_AT] = self.s.tally[0]
+        self.begin()
 
     def answer(self, x):
         known = x if isinstance(x, np.ndarray) else self.features.row(x)
         is_seen = self.inliers is not None and self.s.tally[0] % ROWS_BETWEEN_ORIGINS == 0.0
-        weights = None if known is None or is_seen else self.weights_now(False)
+        weights = None if known is None or is_seen else self.weights_now()
         if weights is None:
             return None
         self.row.values = np.append(known, np.zeros(len(self.s.target_squares)))
@@ -554,27 +554,38 @@ class SingleRows:
         return discriminant(explained, weights, shares, given, range(n))
 
     def rule(self, matrix, constant):
-        found = self.find_rule(self.weights_now(False))
+        found = self.find_rule(self.weights_now())
         if found is not None:
             matrix[:], constant[:] = found
         return found is not None
 
-    def scores(self, x):
+    def scores_of(self, x):
         scores = self.answer(x)
         if scores is None or self.priors is None:
             return NotImplemented if scores is None else scores
         rule = self.find_rule(self.asked)
         return NotImplemented if rule is None else rule.scores(np.array(scores)).tolist()
 
-    scores_of = scores
+    def by_name(self, found, names=None):
+        """Return what is found for every class or target; a target without a name has no dict."""
+        if self.targets is None:
+            return found[0]
+        names = self.names[: len(found)] if names is None else names
+        columns = self.targets if isinstance(self.targets, dict) else self.targets.columns
+        is_plain = len(columns) == len(self.s.target_squares)
+        return dict(zip(names, found, strict=True)) if is_plain else NotImplemented
+
+    def scores(self, x):
+        scores = self.scores_of(x)
+        return scores if scores is NotImplemented else self.by_name(scores)
 
     def label(self, x):
-        scores = self.scores(x)
-        return scores if scores is NotImplemented else self.labels[int(np.argmax(scores))]
+        scores = self.scores_of(x)
+        return scores if scores is NotImplemented else self.names[int(np.argmax(scores))]
 
     def probabilities(self, x):
-        scores = self.scores(x)
-        if scores is NotImplemented or len(self.labels) < len(scores):
+        scores = self.scores_of(x)
+        if scores is NotImplemented or len(self.names) < len(scores):
             return NotImplemented
         n, scores = len(scores), np.array([scores])
         if self.priors is None:
@@ -583,11 +594,10 @@ class SingleRows:
             absent, fixed = np.isneginf(scores[0]), self.priors.fixed
             left = 1.0 - fixed[n:].sum() - fixed[:n][absent].sum()
             found = np.append(np.where(absent, fixed[:n], left * posteriors(scores)[0]), fixed[n:])
-        found = found.tolist()
-        is_plain = isinstance(self.targets, dict) and len(self.targets) == n
-        return dict(zip(self.labels, found, strict=True)) if is_plain else found
+        return self.by_name(found.tolist(), self.names)
 
-    def spread(self, x):
+    def variances_about(self, x):
+        """Return scores, variances and degrees of freedom."""
         scores = self.answer(x)
         if scores is None:
             return NotImplemented
@@ -609,16 +619,24 @@ class SingleRows:
     def hand_over(self, *_):
         return NotImplemented
 
-    variances = calibrated = add_losses = hand_over
+    variances = calibrated = hand_over
+
+    def spread(self, x):
+        known = self.variances_about(x)
+        if known is NotImplemented:
+            return known
+        scores, variances, free = known
+        pairs = self.by_name([*zip(scores, variances, strict=True)])
+        return pairs if pairs is NotImplemented else (pairs, free)
 
     def interval(self, x, least, terms):
-        known = self.spread(x)
+        known = self.variances_about(x)
         if known is NotImplemented or not 0.0 < known[2] >= least:
             return NotImplemented
         scores, variances, free = known
         halves = np.polyval(terms[::-1], 1.0 / free) * np.sqrt(variances)
         ends = zip(scores, halves.tolist(), strict=True)
-        return [(score - half, score + half) for score, half in ends]
+        return self.by_name([(score - half, score + half) for score, half in ends])
 
     # Learning.
 
@@ -651,7 +669,7 @@ class SingleRows:
         follows = self.r is not None and not is_restored and count < registers[VALID_UNTIL]
         follows = follows and (since == 0.0 or since + 1.0 <= self.patience)
         if not (follows and follow(self.s, self.r, self.row, MAX_RUNNING_LEVERAGE)):
-            registers[VALID_UNTIL] = min(0.0, registers[VALID_UNTIL])
+            registers[VALID_UNTIL] = 0.0
         add_row(self.s, self.row)
         if self.inliers is not None:
             change = fade if dwarfs(self.inliers, self.inlier) else add_row
@@ -780,6 +798,8 @@ class SingleRows:
         if type(w) not in (float, int) or values is None or known is None:
             return NotImplemented
         self.load(values, known[0])
+        if self.counts_dates and type(t) is datetime:
+            t = nanoseconds_of(t)
         w = self.pass_time(float(w), t)
         if w is None or not self.is_plain(w):
             return NotImplemented
@@ -811,7 +831,8 @@ class SingleRows:
             self.load(x, known)
             t = None if times is None else float(times[k, 0])
             t = int(t) + int(times[k, 1]) if times is not None and self.counts_dates else t
-            own, ask = self.pass_time(w[k], t), self.scores if variances is None else self.spread
+            own = self.pass_time(w[k], t)
+            ask = self.scores_of if variances is None else self.variances_about
             found = ask(x) if own and self.is_plain(own) else NotImplemented
             if found is NotImplemented:
                 return k
