@@ -48,17 +48,19 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-@pytest.fixture(autouse=True)
-def spent_states(monkeypatch):
+@pytest.fixture(autouse=True, scope="session")
+def spent_states():
     """Let every state raise that a change of rows has consumed, and planned calls that are none."""
     # Late: the size of blocks of BLAS is set before numpy comes.
     from onlinels.core import apply
     from onlinels.linear import model
     from support import planned, spent
 
-    monkeypatch.setattr(spent.Change, "planned", spent.planned)
-    monkeypatch.setattr(model, "learn_new", spent.learnt_new)
-    monkeypatch.setattr(apply, "call", planned.call)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spent.Change, "planned", spent.planned)
+        patch.setattr(model, "learn_new", spent.learnt_new)
+        patch.setattr(apply, "call", planned.call)
+        yield
 
 
 @pytest.fixture

@@ -3,12 +3,13 @@
 import contextlib
 import copy
 import ctypes
+import functools
 import gc
+import math
 import pickle
 import random
 import re
 import signal
-import subprocess
 import sys
 import tracemalloc
 import types
@@ -405,10 +406,12 @@ def are_close(one, other, tolerance):
     if isinstance(one, (list, tuple)):
         pairs = zip(one, other, strict=False)
         return len(one) == len(other) and all(are_close(*pair, tolerance) for pair in pairs)
-    if isinstance(one, (float, np.ndarray)):
-        near = np.isclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True)
+    if isinstance(one, float):
+        is_near = math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
         # Intervals beyond 1e12 are those of as many parameters as rows.
-        return bool((near | (np.minimum(np.abs(one), np.abs(other)) > 1e12)).all())
+        return is_near or min(abs(one), abs(other)) > 1e12 or (one != one and other != other)
+    if isinstance(one, np.ndarray):
+        return np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True)
     return repr(one) == repr(other)
 
 
@@ -557,12 +560,17 @@ def made(seed, targets, is_centred, decay, n_features, due=2000.0, has_inliers=F
     return rows, (sums, recursion, registers, counts, hands, choice)
 
 
-def arrays_of(sums, recursion, registers, counts, hands, choice):
+upper = functools.cache(np.triu_indices)
+
+
+def numbers_of(sums, recursion, registers, counts, hands, choice):
+    """Return all that rows change, in one array."""
     gram, cross = sums.products.gram_and_cross()
-    new = recursion.copied()
-    followed = np.triu(new.inverse), new.weights, new.criterion, new.factors, registers
-    own = np.triu(gram), cross, sums.squares_of_targets, sums.tally, *(sums.mean or ())
-    return [*own, *followed, *(each for each in (counts, hands, choice) if each is not None)]
+    new, above = recursion.copied(), upper(len(cross))
+    own = gram[above], cross, sums.squares_of_targets, sums.tally, *(sums.mean or ())
+    followed = new.inverse[above], new.weights, new.criterion, new.factors, registers
+    rest = (each for each in (counts, hands, choice) if each is not None)
+    return np.concatenate([each.ravel() for each in (*own, *followed, *rest)])
 
 
 def calls_of_solutions(draws, shape, holds):
@@ -575,11 +583,11 @@ def calls_of_solutions(draws, shape, holds):
         yield "hold", (weights,)
 
 
-def calls_of(seed, targets, n_features, decay=1.0):
+def calls_of(seed, targets, n_features, decay=1.0, n_calls=150):
     """Yield names of methods, and arguments."""
     numbers, draws, times = np.random.default_rng(seed), random.Random(seed), random.Random(seed)
     (_, n_targets, known), is_label, now = TARGETS[targets], targets == "labels", 30.0
-    for _ in range(150):
+    for _ in range(n_calls):
         row = np.append([1.0], numbers.normal(size=n_features - 1))
         row[0] += draws.random() > 0.95
         x = {f"x{column}": value for column, value in enumerate(row.tolist())}
@@ -615,12 +623,15 @@ def calls_of(seed, targets, n_features, decay=1.0):
             yield "predict_learn", (X, y, weights, *found, each)
 
 
+SHORT, LONG = 70, 150
+
+
 @compiled
 @pytest.mark.parametrize("mode", [FOLLOW, SOLVE, HAND_BACK])
 @pytest.mark.parametrize("is_centred", [True, False])
 @pytest.mark.parametrize("targets", TARGETS)
 def test_functions(targets, is_centred, mode, monkeypatch):
-    """In several panels; so long that the scale of a decaying inverse is multiplied in."""
+    """In several panels; once so long that the scale of a decaying inverse is multiplied in."""
     monkeypatch.setattr("onlinels.sums.packed.PANEL_COLUMNS", 3)
     forms = [(1.0, 8), (1.0, 1), (0.999, 7), (0.9, 3), (0.9, 4), (1.0, 13)]
     forms += [(1.0, 5), (0.999, 2), (0.95, 3)] * (targets == "labels" and mode == FOLLOW)
@@ -633,7 +644,8 @@ def test_functions(targets, is_centred, mode, monkeypatch):
                     seed, targets, is_centred, decay, n_features, has_inliers=seed < 3, mode=mode
                 )
                 both.append(made_)
-        for method, arguments in calls_of(seed, targets, n_features, decay):
+        n_calls = LONG if (decay, n_features) == (0.9, 3) else SHORT
+        for method, arguments in calls_of(seed, targets, n_features, decay, n_calls):
             answers = []
             for rows, _ in both:
                 found = getattr(rows, method)(*arguments)
@@ -645,9 +657,9 @@ def test_functions(targets, is_centred, mode, monkeypatch):
             # Discriminants lose the digits that classes far apart leave to the scatter within.
             tolerance = 1e-9 if method == "rule" else 1e-12
             assert are_close(*answers, tolerance), (seed, method, arguments)
-            for found, expected in zip(*(arrays_of(*parts) for _, parts in both), strict=True):
-                np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-        assert both[0][1][0].count > 50
+            found, expected = (numbers_of(*parts) for _, parts in both)
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        assert both[0][1][0].count > 40
 
 
 def test_the_mirror_has_the_functions_of_the_headers():
@@ -786,7 +798,7 @@ def chosen_by(name, rows, settings):
 def test_both_languages_choose_the_same_ridges(settings):
     """Nearly always: rounding decides between ridges that are as good."""
     n_same = 0
-    for seed in range(20):
+    for seed in range(10):
         numbers = np.random.default_rng(seed)
         n_rows, n_features = numbers.integers(2, 90), numbers.integers(1, 20)
         X = numbers.normal(size=(n_rows, n_features)) * 10.0 ** numbers.uniform(-1, 1, n_features)
@@ -798,7 +810,7 @@ def test_both_languages_choose_the_same_ridges(settings):
         )
         same = ridge == pytest.approx(other[0], rel=1e-6)
         n_same += same and bool(np.allclose(choice, other[1], rtol=1e-6, equal_nan=True))
-    assert n_same >= 18
+    assert n_same >= 9
 
 
 @pytest.mark.parametrize(
@@ -899,12 +911,6 @@ def test_interrupts_at_any_time(n_rows):
     for each in (model, expected):
         each._state = each._state.with_sums(each._state.subsets)
     assert_same_state(model, expected, 0.0, n_interrupts)
-
-
-def test_a_compiled_file_of_another_version_is_not_used():
-    code = "import sys, types; sys.modules['onlinels.core._core'] = types.SimpleNamespace(LAYOUT=0)"
-    command = [sys.executable, "-c", f"{code}; import onlinels.core; print(onlinels.core.IN_USE)"]
-    assert subprocess.check_output(command, text=True) == "reference\n"
 
 
 # Rows of streams.

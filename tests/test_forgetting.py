@@ -339,7 +339,7 @@ CHANGES = [row_by_row] * 5 + [
 @pytest.mark.filterwarnings("ignore:t is")
 @pytest.mark.parametrize("accumulator", ["gram", "recursive"])
 @pytest.mark.parametrize("kinds_of_time", [NUMBERS, DATES], ids=["numbers", "dates"])
-@strategies.examples(60)
+@strategies.examples(30)
 @given(st.data(), st.sampled_from([1.0, "auto"]), st.booleans())
 def test_single_rows_pass_the_time_that_a_clock_passes(
     accumulator, kinds_of_time, data, ridge, intercept

@@ -73,7 +73,7 @@ def each_of(table):
     """Return a parametrisation by the names of a table, of which few run by default."""
     slow = [pytest.param(name, 1, marks=pytest.mark.slow) for name in table]
     return pytest.mark.parametrize(
-        ("name", "step"), [*((name, 4) for name in table if name in IN_THE_DEFAULT_RUN), *slow]
+        ("name", "step"), [*((name, 8) for name in table if name in IN_THE_DEFAULT_RUN), *slow]
     )
 
 

@@ -302,15 +302,3 @@ def test_wide_rows_are_left_to_lapack():
         model.learn_one(x, sum(row))
         assert mode_of(model) == (FOLLOW if model._state.following.recursion else HAND_BACK)
     assert residual_of(model) < 1e-12
-
-
-def test_a_few_rows_of_an_array_read_no_memory_of_others():
-    """Rows are added four at a time: what is not there counts 0 times, but 0 times NaN is NaN."""
-    X, y = np.random.default_rng(0).normal(size=(400, 24)), np.arange(400.0)
-    model = LeastSquaresRegressor(ridge=1.0)
-    model.learn_many(X[:40], y[:40])
-    for start in range(40, 400, 2):
-        junk = [np.full(4 * 25, np.nan) for _ in range(8)]  # of the size of four rows
-        del junk
-        model.learn_many(X[start : start + 2], y[start : start + 2])
-    assert np.isfinite(model.statistics().gram).all()

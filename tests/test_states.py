@@ -29,7 +29,7 @@ from onlinels.linear.state import (
     without_choices,
 )
 from support.spent import Spent
-from test_structure import MODULES
+from test_structure import MODULES, tree_of
 
 RANDOM = np.random.default_rng(0)
 ROWS = [dict(zip("ab", row, strict=True)) for row in RANDOM.normal(size=(40, 2)).tolist()]
@@ -168,24 +168,24 @@ def test_sparse_rows_make_a_state_of_new_sums():
     assert model.predict_one(ROWS[1]) in ("x", "y")
 
 
-def writes(tree, name):
-    """Yield the assignments to an attribute of this name, or to its items."""
+def writes(tree, names):
+    """Yield the assignments to attributes of these names, or to their items, each with its name."""
     for node in ast.walk(tree):
         targets = getattr(node, "targets", [getattr(node, "target", None)])
         for target in targets if isinstance(node, (ast.Assign, ast.AugAssign)) else ():
             each = target.elts if isinstance(target, ast.Tuple) else [target]
             for one in each:
                 held = one.value if isinstance(one, ast.Subscript) else one
-                if isinstance(held, ast.Attribute) and held.attr == name:
-                    yield ast.unparse(node)
+                if isinstance(held, ast.Attribute) and held.attr in names:
+                    yield held.attr, ast.unparse(node)
 
 
-@pytest.mark.parametrize("name", ["registers", "recursion", "solution", "rows"])
-def test_one_class_writes_what_is_derived(name):
+def test_one_class_writes_what_is_derived():
+    names = "registers", "recursion", "solution", "rows"
     found = {
-        path.name
+        (name, path.name)
         for path in MODULES
-        for line in writes(ast.parse(path.read_text(encoding="utf-8")), name)
+        for name, line in writes(tree_of(path), names)
         if "following" in line or path.name == "following.py"
     }
-    assert found == {"following.py"}
+    assert found == {(name, "following.py") for name in names}

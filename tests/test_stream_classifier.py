@@ -150,14 +150,14 @@ def test_a_row_asked_twice_waits_once_and_moves_the_scale_once(stream):
 
 def test_no_more_than_4096_forecasts_wait():
     model = StreamClassifier()
-    model.predict_many([{"a": float(number)} for number in range(6000)])
+    model.predict_many([{"a": float(number)} for number in range(4200)])
     assert len(model._state.waiting) == 4096
     model.learn_many([{"a": 1.0}, {"a": 2.0}], [0, 1])
-    model.predict_many([{"a": float(number)} for number in range(9000, 13_500)])
+    model.predict_many([{"a": float(number)} for number in range(9000, 13_200)])
     model.predict_one({"a": 0.5})
     assert len(model._state.waiting) == 4096
     memory = model._raw_memory_usage
-    model.predict_many([{"a": float(number)} for number in range(20_000, 26_000)])
+    model.predict_many([{"a": float(number)} for number in range(20_000, 24_200)])
     assert model._raw_memory_usage < memory + 4096
 
 

@@ -1,6 +1,7 @@
 """The shape of the package: six layers, short ancestries, documented public names."""
 
 import ast
+import functools
 import inspect
 import subprocess
 import sys
@@ -17,7 +18,8 @@ import onlinels.from_sums
 import onlinels.sklearn
 
 PACKAGE = Path(onlinels.__file__).parent
-MODULES = sorted(PACKAGE.rglob("*.py"))
+MODULES = {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+tree_of = functools.cache(lambda path: ast.parse(MODULES[path]))
 
 LAYERS = (
     "checks core locks numerics saving",
@@ -63,7 +65,7 @@ def layer_of(name):
 
 
 def names_of_imports(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         names = [alias.name for alias in getattr(node, "names", ()) if isinstance(node, ast.Import)]
         for name in [node.module or ""] if isinstance(node, ast.ImportFrom) else names:
             yield name.split(".")
@@ -84,8 +86,8 @@ def test_a_module_imports_only_from_layers_below_and_from_its_own_package(path):
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_call_sets_what_it_resets_afterwards(path):
     """An interrupt between the two would leave warnings or errors off; see `checks.ignoring`."""
-    code = path.read_text(encoding="utf-8")
-    assert not [each for each in ("errstate(", "catch_warnings(", "ContextVar(") if each in code]
+    words = "errstate(", "catch_warnings(", "ContextVar("
+    assert not [each for each in words if each in MODULES[path]]
 
 
 SAME_MEANING = "__all__ ACTIVATIONS EXPERTS LEARNING_RATE MEMORIES Model PRIORS"
@@ -94,7 +96,7 @@ SAME_MEANING = "__all__ ACTIVATIONS EXPERTS LEARNING_RATE MEMORIES Model PRIORS"
 
 def names_defined(path):
     """Yield the names of the classes, functions and values that a module defines."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in tree_of(path).body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
             yield node.name
         for target in getattr(node, "targets", [getattr(node, "target", None)]):

@@ -289,7 +289,7 @@ def test_restart_and_gaps_start_afresh():
 @pytest.mark.parametrize("is_long", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_river_finds_nothing_but_channels_that_come_and_go(is_long, monkeypatch):
     """The check of memory takes as long as all others."""
-    shorten_river_streams(monkeypatch, 1 if is_long else 4)
+    shorten_river_streams(monkeypatch, 1 if is_long else 8)
     model = WindowedClassifier(LeastSquaresClassifier(ridge=1.0), window=1, hop=1)
     refused = set()
     for check in checks.yield_checks(model):

@@ -31,9 +31,9 @@
 #endif
 typedef REAL real;
 
-/* Kernels use the widest vectors of the machine at hand. In sums of products, the compiler may also
- * reorder the terms. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
+/* Kernels use the widest vectors of the machine at hand, unless ANY_MACHINE is defined. In sums of products,
+ * the compiler may also reorder the terms. */
+#if !defined(ANY_MACHINE) && defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
 #define WIDEST "arch=x86-64-v4", "arch=x86-64-v3", "default"
 #define COMPILED(options) __attribute__((noinline, target_clones(WIDEST), optimize(options))) static
 #define INLINE __attribute__((always_inline)) inline static

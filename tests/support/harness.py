@@ -10,9 +10,10 @@ import pytest
 
 from onlinels import core
 
+# The kernels of wider vectors, which take longest, are compiled in one way.
 WAYS = {
-    "C99": (["-std=c99"], np.float64),
-    "C99, float": (["-std=c99", "-DREAL=float"], np.float32),
+    "C99": (["-std=c99", "-DANY_MACHINE"], np.float64),
+    "C99, float": (["-std=c99", "-DANY_MACHINE", "-DREAL=float"], np.float32),
     "C++": (["-std=c++17", "-x", "c++"], np.float64),
 }
 """Options of the compiler, and the type of numbers, by the way to compile."""
