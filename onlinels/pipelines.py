@@ -283,7 +283,7 @@ def difference(model: Any, other: Any) -> float:
     return float(_method(last_step(model), "difference")(last_step(other)))
 
 
-def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0, **when: Any) -> None:
     """Unlearn one sample in a model or pipeline; see `unlearn_many`.
 
     Examples
@@ -295,11 +295,11 @@ def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> Non
     >>> model["LeastSquaresClassifier"].count
     0
     """
-    _unlearn(model, "one", x, y, w)
+    _unlearn(model, "one", x, y, w, when)
 
 
 @matched_by_position
-def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
+def unlearn_many(model: Any, X: Any, y: Any, w: Any = None, **when: Any) -> None:
     """Unlearn rows in a model or pipeline, as if it had never learnt them.
 
     Parameters
@@ -309,6 +309,8 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     X, y, w
         Rows, targets and weights, as for the last step's `unlearn_many`; the other steps transform
         `X` first.
+    **when
+        `t` or `age`, as for the last step's `unlearn_many`.
 
     Raises
     ------
@@ -328,13 +330,13 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     >>> model["LeastSquaresRegressor"].count
     1
     """
-    _unlearn(model, "many", X, y, w)
+    _unlearn(model, "many", X, y, w, when)
 
 
-def _unlearn(model: Any, rows: str, X: Any, y: Any, w: Any) -> None:
+def _unlearn(model: Any, rows: str, X: Any, y: Any, w: Any, when: dict[str, Any]) -> None:
     """Unlearn one or many rows, which the steps before the last one transform."""
     unlearn = _method(last_step(model), f"unlearn_{rows}")
     if is_pipeline(model):
         check_steps_learn_nothing(model, NOT_EXACT_REASON)
         X = getattr(model, f"transform_{rows}")(X)
-    unlearn(X, y, w)
+    unlearn(X, y, w, **when)

@@ -207,7 +207,8 @@ def test_errors_of_weights_by_definition(rows, accumulator, fit_intercept, ridge
     scales = np.sqrt(np.maximum(np.diag(system), 1e-300))
     condition = np.linalg.cond(system / np.outer(scales, scales))
     assert found.shape == model.output_weights.shape
-    assert not (np.isnan(found).any() or found.flags.writeable)
+    assert not np.isnan(found).any()
+    assert not found.flags.writeable
     if condition > 1e6:
         return
     _, (squares,), n_free = leverages_and_residuals(
