@@ -37,7 +37,14 @@ FROZEN = [
 ]
 RIDGE_CHANGES = {*dict(KINDS.values()), ShallowConvClassifier}
 PRIORS_CHANGES = {LeastSquaresClassifier, ShallowConvClassifier}
-"""Classes that obey an assignment to `ridge`, or to `priors`; nothing else is obeyed."""
+DECAY_CHANGES = {*dict(KINDS.values())}
+CHANGES = {
+    "ridge": RIDGE_CHANGES,
+    "priors": PRIORS_CHANGES,
+    "half_life": DECAY_CHANGES,
+    "forgetting_factor": DECAY_CHANGES,
+}
+"""Classes that obey an assignment to a setting; nothing else is obeyed."""
 
 
 def settings_of(kind):
@@ -93,7 +100,7 @@ def test_what_is_not_obeyed_is_refused(name):
         hasattr(model, attribute)
     before = pickle.dumps(model)
     for attribute in NAMES + TYPOS:
-        if OWN[name] in {"ridge": RIDGE_CHANGES, "priors": PRIORS_CHANGES}.get(attribute, ()):
+        if OWN[name] in CHANGES.get(attribute, ()):
             continue
         for value in VALUES:
             assert attribute in str(refused(model, attribute, value))

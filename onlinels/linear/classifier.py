@@ -230,7 +230,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     @property
     def _mutable_attributes(self) -> set[str]:
-        return {"ridge", "priors"}
+        return super()._mutable_attributes | {"priors"}
 
     @property
     def classes(self) -> tuple[Label, ...]:

@@ -355,10 +355,12 @@ class Clock:
         now = exact(times.max())
         if self.counts_dates:
             now = rational(now)  # In files, a float is of an older version, in seconds.
-        past = 1.0
-        if self.now is not None:
-            now = max(now, self.now)
-            past = float(self._decay(elapsed(now, self.now)))
+        # What was learnt before there was a time is as old as the first row.
+        before = exact(times[0]) if self.now is None else self.now
+        if self.counts_dates:
+            before = rational(before)
+        now = max(now, before)
+        past = float(self._decay(elapsed(now, before)))
         return self.at(now, timed), past, w * self._decay(-since(times, now))
 
     def kept(self, n_rows: int, t: Any, age: Any) -> float | Floats:
