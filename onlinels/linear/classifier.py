@@ -27,7 +27,7 @@ from onlinels.linear.settings import Settings
 from onlinels.linear.single import rows_of
 from onlinels.numerics import product
 from onlinels.rows.answers import table_like
-from onlinels.rows.batch import Batch, check_mapping, matched_by_position, read_sample
+from onlinels.rows.batch import Batch, array_in, matched_by_position, read_sample
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
 from onlinels.sums.audit import held_targets
@@ -423,7 +423,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def _variances_asked(self, x: Mapping[Any, Any]) -> list[float]:
         """Return the variances of one sample, for which the core does not answer."""
         if self._state.is_blank:
-            check_mapping(x)
+            array_in(x)
             return []
         sample = read_sample(x)
         if self._state.settings.priors is None:

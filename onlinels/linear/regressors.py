@@ -26,7 +26,7 @@ from onlinels.rows.batch import (
     ARRAY_TYPES,
     Batch,
     Name,
-    check_mapping,
+    array_in,
     matched_by_position,
     plain_names,
     read_batch,
@@ -97,7 +97,7 @@ class RealValuedModel(LinearModel):
 
     def _read_one(self, x: Any) -> Batch:
         """Return a sample; before anything is learnt, do not read its values."""
-        check_mapping(x)
+        array_in(x)
         return read_sample({} if self._state.is_blank else x)
 
     def _spread(self) -> Spread:
@@ -115,7 +115,7 @@ class RealValuedModel(LinearModel):
             means, variances, free = known
             return means, variances, free
         if self._state.is_blank:
-            check_mapping(x)
+            array_in(x)
             n_targets = self._state.statistics.n_targets
             return [0.0] * n_targets, [np.inf] * n_targets, 0.0
 
