@@ -98,6 +98,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
           intercept, s_j is the root of the mean square.
         - "auto": where the ridge is selected, None or "standard", whichever has the higher
           likelihood. With a number, "paper" or 0.0 as ridge, "auto" means None.
+    max_features : int, optional
+        Number of features, each entry of an array counted, up to which new ones are learnt. Rows, a
+        batch or a merge that would bring more are refused. By default, there is no limit. It can be
+        changed at any time, to at least the number of features that are known.
 
     Notes
     -----
@@ -207,10 +211,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         half_life: HalfLife = None,
         priors: Priors = None,
         scaling: Scaling = "auto",
+        max_features: int | None = None,
     ) -> None:
         priors = read_priors(priors)
         settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, priors, scaling
-        super().__init__(Settings(*settings), Classes(), np.zeros(0))
+        super().__init__(Settings(*settings, max_features), Classes(), np.zeros(0))
 
     @property
     def priors(self) -> Any:

@@ -91,9 +91,10 @@ class RealValuedModel(LinearModel):
         forgetting_factor: float = 1.0,
         half_life: HalfLife = None,
         scaling: Scaling = "auto",
+        max_features: int | None = None,
     ) -> None:
         settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, None, scaling
-        super().__init__(Settings(*settings), self._known_names)
+        super().__init__(Settings(*settings, max_features), self._known_names)
 
     def _read_one(self, x: Any) -> Batch:
         """Return a sample; before anything is learnt, do not read its values."""
@@ -394,6 +395,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         Time in which the weight of a row halves.
     scaling : "auto", "standard" or None
         The units s_j of the features on which the ridge acts.
+    max_features : int, optional
+        Number of features up to which new ones are learnt; more are refused.
 
     Notes
     -----
@@ -452,6 +455,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         Time in which the weight of a row halves.
     scaling : "auto", "standard" or None
         The units of the features on which the ridge acts.
+    max_features : int, optional
+        Number of features up to which new ones are learnt; more are refused.
 
     Notes
     -----
