@@ -12,7 +12,7 @@ from river import base
 from onlinels.checks import wrong_type
 from onlinels.linear.model import LinearModel, about_mean
 from onlinels.pipelines import copied, steps_of
-from onlinels.rows.batch import check_mapping
+from onlinels.rows.batch import array_in
 
 
 def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:
@@ -71,7 +71,7 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     """
     if isinstance(x, np.ndarray) and hasattr(model, "image_shape"):
         x = {"image": x}
-    check_mapping(x)
+    array_in(x)
     if is_linear(model):
         with model._lock:
             parts = about_mean(model, x)[0][:, None] * model.output_weights

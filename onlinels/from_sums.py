@@ -339,6 +339,7 @@ def _with_sums(
     places = Places(np.argsort(columns.locate(layout)), targets, n_features)
     learnt = reindexed(learnt, places)
     new = model.empty()
+    new._state.settings.check_feature_count(columns.names, 0)
     new._state.subsets.check_fits(n_features, n_targets)
     check_sum(new._state.statistics, learnt)
     new._state = new._state.with_sums(Subsets(learnt), columns=columns, **news)

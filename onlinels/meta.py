@@ -24,7 +24,7 @@ from onlinels.checks import (
 )
 from onlinels.core.apply import apply
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.linear.model import LinearModel, scores_of
+from onlinels.linear.model import LinearModel, columns_for, scores_of
 from onlinels.linear.prequential import Answers, labels_before
 from onlinels.linear.scoring import (
     SCALE_PENALTIES,
@@ -467,9 +467,12 @@ class DriftAwareClassifier(WrappedClassifier):
             features = self._row_features(x)
             # Rows that the model rejects do not update the detector.
             predicted = last.predict_one(features)
-            if w > 1.0:
+            is_limited = getattr(last, "max_features", None) is not None
+            if w > 1.0 or is_limited:
                 row = read_sample(features)
                 check_mass(row.values, w, lambda: [*names_of(row.layouts[0])])
+            if is_limited:
+                columns_for(last._state, row)
             return predicted, bool(predicted != y)
 
         predicted, is_wrong = read_whole(read, self)

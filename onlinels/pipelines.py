@@ -283,7 +283,7 @@ def difference(model: Any, other: Any) -> float:
     return float(_method(last_step(model), "difference")(last_step(other)))
 
 
-def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0, **when: Any) -> None:
     """Unlearn one sample in a model or pipeline; see `unlearn_many`.
 
     Examples
@@ -295,11 +295,11 @@ def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> Non
     >>> model["LeastSquaresClassifier"].count
     0
     """
-    _unlearn(model, "one", x, y, w)
+    _unlearn(model, "one", x, y, w, when)
 
 
 @matched_by_position
-def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
+def unlearn_many(model: Any, X: Any, y: Any, w: Any = None, **when: Any) -> None:
     """Unlearn rows in a model or pipeline, as if it had never learnt them.
 
     Parameters
@@ -309,6 +309,8 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     X, y, w
         Rows, targets and weights, as for the last step's `unlearn_many`; the other steps transform
         `X` first.
+    **when
+        `t` or `age`, as for the last step's `unlearn_many`.
 
     Raises
     ------
@@ -328,13 +330,70 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     >>> model["LeastSquaresRegressor"].count
     1
     """
-    _unlearn(model, "many", X, y, w)
+    _unlearn(model, "many", X, y, w, when)
 
 
-def _unlearn(model: Any, rows: str, X: Any, y: Any, w: Any) -> None:
+def ask(model: Any, question: str, X: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Ask the model at the end of a pipeline what pipelines have no method for.
+
+    Parameters
+    ----------
+    model : model, or river pipeline that ends in one
+        Model or pipeline, which does not change. At the end of a pipeline may also be a wrapper,
+        such as a `CalibratedClassifier`, whose model is asked if the wrapper has no such method.
+    question : str
+        Method or attribute of the model, such as "predict_interval_one" or "weight_errors".
+    X : dict, array or frame, optional
+        Sample or rows that a method asks about, which the other steps transform: by their
+        `transform_many` if the name of the method ends in "many", otherwise by `transform_one`.
+    *args, **kwargs
+        Other arguments of the method.
+
+    Returns
+    -------
+    object
+        What the method returns, or the attribute. Features have the names that reach the model.
+
+    Raises
+    ------
+    ValueError
+        If the model has no such method or attribute, or it is one that changes the model.
+
+    Examples
+    --------
+    >>> from river import preprocessing
+    >>> from onlinels import LeastSquaresRegressor
+    >>> model = preprocessing.StandardScaler() | LeastSquaresRegressor(ridge=1.0)
+    >>> for x in range(9):
+    ...     model.learn_one({"x": x}, 2.0 * x + (-1) ** x)
+    >>> low, high = ask(model, "predict_interval_one", {"x": 4}, level=0.8)
+    >>> low < 8.0 < high, ask(model, "weight_errors").shape
+    (True, (1, 1))
+    """
+    last, is_asked = last_step(model), X is not None
+    asked = (_transformed(model, question, X),) if is_asked else ()
+    if not hasattr(last, question) and hasattr(last, "_wrapped_model"):
+        return ask(last._wrapped_model, question, *asked, *args, **kwargs)
+    found = getattr(last, question, None)
+    if found is None or question.startswith(("_", "learn", "unlearn")):
+        known = "the name of a method or attribute that tells, such as 'predict_interval_one'"
+        found, remedy = f"is {question!r}", f"Pass one that a {type(last).__name__} has."
+        raise refusal("question", found, known, remedy)
+    return found(*asked, *args, **kwargs) if callable(found) else found
+
+
+def _transformed(model: Any, method: str, X: Any) -> Any:
+    """Return a sample or rows as the steps before the last one transform them, for a method."""
+    if not is_pipeline(model):
+        return X
+    rows = "many" if method.endswith("many") else "one"
+    return getattr(model, f"transform_{rows}")(X)
+
+
+def _unlearn(model: Any, rows: str, X: Any, y: Any, w: Any, when: dict[str, Any]) -> None:
     """Unlearn one or many rows, which the steps before the last one transform."""
     unlearn = _method(last_step(model), f"unlearn_{rows}")
     if is_pipeline(model):
         check_steps_learn_nothing(model, NOT_EXACT_REASON)
-        X = getattr(model, f"transform_{rows}")(X)
-    unlearn(X, y, w)
+        X = _transformed(model, rows, X)
+    unlearn(X, y, w, **when)

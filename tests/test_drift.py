@@ -54,6 +54,24 @@ def test_faded_rows_weigh_less_and_the_ridge_stays(kind, data, factor):
     laws.assert_is_batch_solution(model, rows.weighing(w))
 
 
+@given(strategies.cases("numbers"), st.floats(0.1, 100.0))
+def test_rows_may_weigh_together_as_much_as_so_many(case, n_rows):
+    rows, make = case
+    model, weight = laws.learnt(make, rows), rows.w.sum()
+    keep = min(1.0, n_rows / weight) if weight else 1.0
+    model.fade(rows=n_rows)
+    assert model.statistics().weight == pytest.approx(keep * weight)
+    laws.assert_is_batch_solution(model, rows.weighing(keep * rows.w))
+
+
+@pytest.mark.parametrize("rows", [0.0, -1.0, float("nan"), float("inf"), "one", True])
+def test_what_is_no_number_of_rows_changes_nothing(rows):
+    model = LeastSquaresRegressor()
+    model.learn_one({"x": 2.0}, 3.0)
+    laws.assert_refused(lambda: model.fade(rows=rows), model, "^rows=", (TypeError, ValueError))
+    laws.assert_refused(lambda: model.fade(0.5, rows=1), model, "keep=0.5 and rows=1")
+
+
 @pytest.mark.parametrize(
     ("kind", "target"),
     [

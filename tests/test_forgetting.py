@@ -54,6 +54,53 @@ def test_weights_decay_by_age_in_any_order(kind, data, half_life):
     laws.assert_is_batch_solution(model, rows.weighing(rows.w * 0.5 ** (age / half_life)))
 
 
+DECAYS = st.one_of(
+    st.builds(dict, half_life=half_lives), st.builds(dict, forgetting_factor=factors), st.just({})
+)
+
+
+@kinds
+@given(st.data())
+def test_a_living_model_can_forget_otherwise_from_now_on(kind, data):
+    rows, make = data.draw(strategies.cases(kind))
+    model, w = make(), rows.w.astype(float)
+    for batch in data.draw(strategies.splits(len(rows))):
+        decay = data.draw(DECAYS)
+        for name, none in (("half_life", None), ("forgetting_factor", 1.0)):
+            setattr(model, name, none)
+        for name, value in decay.items():
+            setattr(model, name, value)
+            assert getattr(model, name) == value
+        factor = 0.5 ** (1.0 / decay["half_life"]) if "half_life" in decay else 1.0
+        factor = decay.get("forgetting_factor", factor)
+        # Without a half-life so far, the rows before are as old as the first row after.
+        is_new, n_rows = "half_life" in decay, batch.stop - batch.start
+        w[: batch.start] *= factor ** (n_rows - (is_new and n_rows > 0))
+        w[batch] *= factor ** np.arange(n_rows - 1.0, -1.0, -1.0)
+        laws.learn_in_batches(model, rows.take(batch), data, ask=True, singly=True)
+    laws.assert_is_batch_solution(model, rows.weighing(w))
+
+
+def test_a_half_life_changes_within_its_kind_of_times():
+    model, x = LeastSquaresRegressor(1.0, half_life=timedelta(days=1)), {"a": 1.0}
+    model.half_life = 2.0  # Nothing is learnt yet.
+    model.half_life = timedelta(days=1)
+    model.learn_one(x, 1.0, t=datetime(2026, 1, 1))
+    model.half_life = timedelta(days=2)
+    model.learn_one(x, 1.0, t=datetime(2026, 1, 3))
+    assert model.statistics().weight == 1.5
+    for name, value, message in (
+        ("half_life", 3.0, "half_life is 3.0, expected a duration"),
+        ("half_life", -1.0, "half_life"),
+        ("forgetting_factor", 0.5, "both set"),
+        ("forgetting_factor", 1.5, "forgetting_factor=1.5"),
+    ):
+        laws.assert_refused(lambda n=name, v=value: setattr(model, n, v), model, message)
+    model.mutate({"half_life": timedelta(days=4)})
+    model.learn_one(x, 1.0, t=datetime(2026, 1, 7))
+    assert model.statistics().weight == 1.75
+
+
 @pytest.mark.parametrize("timed", [True, False])
 @pytest.mark.parametrize("decay", [{"half_life": 4.0}, {"forgetting_factor": 0.5**0.25}], ids=str)
 @given(st.data(), strategies.cases("labels", min_rows=2))

@@ -1,9 +1,11 @@
 """Merging and unlearning: pipelines whose first steps learn nothing, and sums of models."""
 
 import copy
+import functools
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -193,3 +195,38 @@ def test_what_does_not_merge_is_refused_by_name():
     twin.learn_one(PLAIN, "no")
     assert model["last"].classes == ("yes",)
     assert copy.copy(twin["last"]).classes == ("yes", "no")
+
+
+def asked(steps, model):
+    """Return a pipeline that has learnt rows, its model, and a row with what reaches the model."""
+    pipeline = steps | model
+    for k in range(30):
+        pipeline.learn_one({"a": float(k % 7), "b": float(k % 5)}, k % 3)
+    x = {"a": 2.0, "b": 9.0}
+    return pipeline, model, x, pipeline.transform_one(x)
+
+
+@pytest.mark.parametrize("steps", [preprocessing.StandardScaler(), HiddenLayer(4)], ids=repr)
+def test_the_model_at_the_end_of_a_pipeline_answers(steps):
+    pipeline, model, x, z = asked(steps.clone(), LeastSquaresRegressor(1.0))
+    ask = functools.partial(onlinels.pipelines.ask, pipeline)
+    assert ask("predict_interval_one", x, level=0.5) == model.predict_interval_one(z, level=0.5)
+    assert ask("debug_one", x) == model.debug_one(z)
+    assert "2. LeastSquaresRegressor" in pipeline.debug_one(x)
+    assert (ask("weight_errors") == model.weight_errors).all()
+    assert (ask("statistics").gram == model.statistics().gram).all()
+    frame = pd.DataFrame([x, {"a": 1.0, "b": 1.0}])
+    many = ask("predict_interval_many", frame)
+    known = model.predict_interval_many(pipeline.transform_many(frame))
+    pd.testing.assert_frame_equal(many, known)
+    for question in ("predict_intervals", "_state", "learn_one", "unlearn_one"):
+        with pytest.raises(ValueError, match=f"question is '{question}', expected the name"):
+            ask(question, x)
+
+
+def test_a_wrapped_model_answers():
+    wrapped = CalibratedClassifier(preprocessing.StandardScaler() | LeastSquaresClassifier(1.0))
+    pipeline, _, x, z = asked(HiddenLayer(4), wrapped)
+    inner = wrapped.classifier
+    known = inner["LeastSquaresClassifier"].margin_one(inner.transform_one(z))
+    assert onlinels.pipelines.ask(pipeline, "margin_one", x) == known

@@ -67,11 +67,14 @@ BAD_ROWS = [
     ({"a": np.array(["b"])}, TypeError, "dtype.*OneHotEncoder"),
     ({("h", 0): 1.0, "h": np.ones(2)}, ValueError, r"stand for one feature.*compose\.Prefixer"),
     ({"h0": 1.0, "h": as_outputs(np.ones(2))}, ValueError, "stand for one feature"),
-    ([1, 2], TypeError, r"expected a dict of features\. .*dict\(enumerate\(x\)\)"),
+    ([1, 2], TypeError, r"expected a dict of features, or an array\. .*dict\(enumerate\(x\)\)"),
     (pd.Series({"a": 1.0}), TypeError, r"Series, expected a dict.* x\.to_dict\(\),"),
     (Named(1.0, 2.0), TypeError, r"Named, expected a dict.* x\._asdict\(\),"),
     (FIELDS[0], TypeError, r"void, expected a dict.*dict\(zip\(names, x\)\)"),
-    (np.ones(3), TypeError, "ndarray, expected a dict of features.*many"),
+    (np.ones((1, 3)), ValueError, r"^x has the shape \(1, 3\).*Pass x\[0\] or x.ravel\(\).*many"),
+    (np.array(3.0), TypeError, "ndarray, expected a dict of features, or an array"),
+    (np.array([1.0, np.nan]), ValueError, "^x holds nan"),
+    (np.array(["1"]), TypeError, "^x has dtype"),
     (None, TypeError, "NoneType, expected a dict of features"),
 ]
 BAD_BATCHES = [
@@ -543,3 +546,26 @@ def test_an_array_of_another_width_is_told(width, message):
     for each in (model, answers_only(model)):
         with pytest.warns(UserWarning, match=message):
             each.predict_many(X[:, :width])
+
+
+@strategies.kinds
+@given(st.data())
+def test_a_row_may_be_an_array(kind, data):
+    """It has the columns of an array of many rows, in every method for one sample."""
+    rows, make = data.draw(strategies.cases(kind, min_rows=2))
+    by_arrays, by_dicts, at_once = make(), make(), make()
+    at_once.learn_many(rows.X, rows.y, rows.w)
+    for array, x, y, w in zip(rows.X, rows.dicts(), rows.y, rows.w.tolist(), strict=True):
+        by_dicts.learn_one(x, y, w)
+        by_arrays.learn_one(array, y, w)
+    assert by_arrays.feature_names == at_once.feature_names
+    assert by_arrays.difference(by_dicts) == 0.0
+    for array, x in zip(rows.X, rows.dicts(), strict=True):
+        assert by_arrays.predict_one(array) == by_dicts.predict_one(x)
+        assert by_arrays.unknown_features(array) == ()
+        assert by_arrays.debug_one(array) == by_dicts.debug_one(x)
+    listed = make()
+    listed.learn_many([*rows.X], rows.y, rows.w)
+    assert listed.difference(at_once) <= 1e-12
+    if by_arrays.accumulator != "orthogonal":
+        by_arrays.unlearn_one(rows.X[0], rows.y[0], float(rows.w[0]))

@@ -37,7 +37,15 @@ FROZEN = [
 ]
 RIDGE_CHANGES = {*dict(KINDS.values()), ShallowConvClassifier}
 PRIORS_CHANGES = {LeastSquaresClassifier, ShallowConvClassifier}
-"""Classes that obey an assignment to `ridge`, or to `priors`; nothing else is obeyed."""
+DECAY_CHANGES = {*dict(KINDS.values())}
+OBEYED = {
+    "ridge": RIDGE_CHANGES,
+    "priors": PRIORS_CHANGES,
+    "half_life": DECAY_CHANGES,
+    "forgetting_factor": DECAY_CHANGES,
+    "max_features": {*dict(KINDS.values())},
+}
+"""Classes that obey an assignment to a setting; nothing else is obeyed."""
 
 
 def settings_of(kind):
@@ -93,7 +101,7 @@ def test_what_is_not_obeyed_is_refused(name):
         hasattr(model, attribute)
     before = pickle.dumps(model)
     for attribute in NAMES + TYPOS:
-        if OWN[name] in {"ridge": RIDGE_CHANGES, "priors": PRIORS_CHANGES}.get(attribute, ()):
+        if OWN[name] in OBEYED.get(attribute, ()):
             continue
         for value in VALUES:
             assert attribute in str(refused(model, attribute, value))
@@ -202,6 +210,9 @@ BAD_SETTINGS = [
     ({"half_life": "week"}, TypeError, "half_life='week'"),
     ({"half_life": True}, TypeError, "half_life=True"),
     ({"forgetting_factor": 0.9, "half_life": 5.0}, ValueError, "both set"),
+    ({"max_features": 0}, ValueError, "max_features=0 must be at least 1"),
+    ({"max_features": 8.0}, TypeError, "max_features=8.0 must be an int"),
+    ({"max_features": True}, TypeError, "max_features=True must be an int"),
 ]
 
 

@@ -190,6 +190,55 @@ def test_distributions_and_intervals_by_definition(
             assert (lower, upper) == (-math.inf, math.inf)
 
 
+@given(
+    strategies.real_rows(scales=(1.0, 1000.0)),
+    strategies.accumulators,
+    st.booleans(),
+    st.sampled_from([0.0, 0.5, 100.0]),
+)
+def test_errors_of_weights_by_definition(rows, accumulator, fit_intercept, ridge):
+    if accumulator == "recursive" and not ridge:
+        ridge = 1e-3
+    model = LeastSquaresRegressor(ridge, accumulator, fit_intercept)
+    model.learn_many(rows.X, rows.y, rows.w)
+    X, Y = rows.X.astype(np.float64), np.array(rows.y)[:, None]
+    A, _, _, _ = laws.weighted_centred(X, Y, rows.w, fit_intercept)
+    system, found = A.T @ A + np.diag(model.ridge_diagonal), model.weight_errors
+    scales = np.sqrt(np.maximum(np.diag(system), 1e-300))
+    condition = np.linalg.cond(system / np.outer(scales, scales))
+    assert found.shape == model.output_weights.shape
+    assert not np.isnan(found).any()
+    assert not found.flags.writeable
+    if condition > 1e6:
+        return
+    _, (squares,), n_free = leverages_and_residuals(
+        X, Y, rows.w, model.ridge_diagonal, fit_intercept
+    )
+    if n_free > 1e-6 * rows.w.sum():
+        expected = np.sqrt(squares / n_free * np.diag(np.linalg.inv(system)))
+        np.testing.assert_allclose(found[:, 0], expected, rtol=1e-5, atol=1e-7 * expected.max())
+    elif n_free < -1e-6 * rows.w.sum():
+        assert np.isinf(found).all()
+
+
+def test_errors_of_weights_are_those_of_ordinary_least_squares():
+    """By the formula for one feature, and infinite where nothing is known."""
+    rng = np.random.default_rng(0)
+    x, noise = rng.normal(size=50), rng.normal(size=50)
+    y = 2.0 * x + noise
+    model = LeastSquaresRegressor(ridge=0.0)
+    assert model.weight_errors.shape == (0, 1)
+    model.learn_one({"x": 1.0}, 1.0)
+    assert np.isinf(model.weight_errors).all()
+    model.unlearn_one({"x": 1.0}, 1.0)
+    for each, target in zip(x, y, strict=True):
+        model.learn_one({"x": each, "constant": 7.0}, target)
+    known = stats.linregress(x, y)
+    assert model.feature_names == ("constant", "x")
+    assert model.weight_errors[1, 0] == pytest.approx(known.stderr, rel=1e-9)
+    assert model.weight_errors[0, 0] == np.inf
+
+
 @given(st.data(), strategies.real_rows(), strategies.classifier_settings())
 def test_distributions_are_never_nan(data, rows, settings):
     model = LeastSquaresRegressor(**settings)

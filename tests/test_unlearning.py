@@ -3,6 +3,8 @@
 import contextlib
 import copy
 import functools
+from datetime import datetime, timedelta
+from functools import partial
 
 import numpy as np
 import pytest
@@ -92,6 +94,76 @@ def test_decayed_rows_are_taken_out_with_the_weight_that_is_left(data, rows, fac
     model.unlearn_many(one.X, one.y, one.w)
     kept = decayed.take(other for other in range(len(rows)) if other != row)
     laws.assert_is_batch_solution(model, kept, size=float((rows.X.astype(float) ** 2).sum()))
+
+
+DECAYS = {
+    "factor": {"forgetting_factor": 0.8},
+    "rows": {"half_life": 3.0},
+    "times": {"half_life": 3.0},
+    "dates": {"half_life": timedelta(hours=3)},
+    "none": {},
+}
+"""Settings of models in which rows lose weight, by how their ages are told."""
+
+NOON = datetime(2026, 3, 1, 12)
+
+
+@pytest.mark.parametrize("told", DECAYS)
+@given(st.data(), strategies.rows(min_rows=2, whole=True), strategies.unlearning_accumulators)
+def test_the_weight_that_is_left_follows_from_the_time_or_the_age(told, data, rows, accumulator):
+    n_rows = len(rows)
+    taken = sorted(data.draw(st.sets(st.integers(0, n_rows - 1), min_size=1, max_size=n_rows - 1)))
+    times, ages, left = [None] * n_rows, [None] * n_rows, np.ones(n_rows)
+    if told in ("times", "dates"):
+        hours = data.draw(st.lists(st.integers(0, 9), min_size=n_rows, max_size=n_rows))
+        times = hours if told == "times" else [NOON + timedelta(hours=each) for each in hours]
+        left = 2.0 ** ((np.array(hours) - max(hours)) / 3.0)
+    elif told != "none":
+        ages = [*range(n_rows)][::-1]
+        left = (0.8 if told == "factor" else 2.0 ** (-1.0 / 3.0)) ** np.array(ages)
+    model = LeastSquaresClassifier(0.5, accumulator, **DECAYS[told])
+    model.learn_many(rows.X, rows.y, rows.w, times if times[0] is not None else None)
+    one = rows.take(taken)
+    when = {"t": [times[k] for k in taken], "age": [ages[k] for k in taken]}
+    when = {name: known for name, known in when.items() if known[0] is not None}
+    if data.draw(st.booleans()):
+        model.unlearn_many(one.X, one.y, one.w, **when)
+    else:
+        for k, x in enumerate(one.dicts()):
+            own = {name: known[k] for name, known in when.items()}
+            model.unlearn_one(x, one.y[k], float(one.w[k]), **own)
+    kept = rows.weighing(rows.w * left).take(k for k in range(n_rows) if k not in taken)
+    laws.assert_is_batch_solution(model, kept, size=float((rows.X.astype(float) ** 2).sum()))
+
+
+def test_ages_and_times_that_tell_no_weight_are_refused():
+    x, y = {"a": 1.0}, "x"
+    by_rows = LeastSquaresClassifier(1.0, forgetting_factor=0.5)
+    by_times = LeastSquaresClassifier(1.0, half_life=2.0)
+    for k in range(4):
+        by_rows.learn_one({"a": float(k)}, y)
+        by_times.learn_one({"a": float(k)}, y, t=float(k))
+    values = [
+        (by_rows, {"t": 3.0}, "t is 3.0, expected None"),
+        (by_rows, {"t": 3.0, "age": 1}, "t and age are both passed"),
+        (by_rows, {"age": -1}, "age=-1 must be whole and at least 0"),
+        (by_rows, {"age": 0.5}, "age=0.5 must be whole"),
+        (by_times, {"age": 1}, "age is 1, expected None"),
+        (by_times, {"t": 9.0}, "t is later than all rows learnt"),
+    ]
+    types = [(by_rows, {"age": "1"}, "age='1' must be a number"), (by_times, {"t": "noon"}, "t")]
+    for error, table in ((ValueError, values), (TypeError, types)):
+        for model, when, message in table:
+            one, many = partial(model.unlearn_one, x, y), partial(model.unlearn_many, [x], [y])
+            laws.assert_refused(partial(one, **when), model, message, error)
+            laws.assert_refused(partial(many, **when), model, message, error)
+    with pytest.raises(ValueError, match="age"):
+        by_rows.unlearn_many([x], [y], age=[1, 2])
+    plain = LeastSquaresClassifier(1.0)
+    plain.learn_many([x, {"a": 3.0}], [y, y])
+    plain.unlearn_one(x, y, t=1.0)
+    plain.unlearn_one({"a": 3.0}, y, age=7)
+    assert plain.count == 0
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

@@ -27,7 +27,7 @@ from onlinels.linear.settings import Settings
 from onlinels.linear.single import rows_of
 from onlinels.numerics import product
 from onlinels.rows.answers import table_like
-from onlinels.rows.batch import Batch, check_mapping, matched_by_position, read_sample
+from onlinels.rows.batch import Batch, array_in, matched_by_position, read_sample
 from onlinels.rows.labels import Classes, Label, read_label, read_labels
 from onlinels.saving import savable
 from onlinels.sums.audit import held_targets
@@ -98,6 +98,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
           intercept, s_j is the root of the mean square.
         - "auto": where the ridge is selected, None or "standard", whichever has the higher
           likelihood. With a number, "paper" or 0.0 as ridge, "auto" means None.
+    max_features : int, optional
+        Number of features, each entry of an array counted, up to which new ones are learnt. Rows, a
+        batch or a merge that would bring more are refused. By default, there is no limit. It can be
+        changed at any time, to at least the number of features that are known.
 
     Notes
     -----
@@ -207,10 +211,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         half_life: HalfLife = None,
         priors: Priors = None,
         scaling: Scaling = "auto",
+        max_features: int | None = None,
     ) -> None:
         priors = read_priors(priors)
         settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, priors, scaling
-        super().__init__(Settings(*settings), Classes(), np.zeros(0))
+        super().__init__(Settings(*settings, max_features), Classes(), np.zeros(0))
 
     @property
     def priors(self) -> Any:
@@ -230,7 +235,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     @property
     def _mutable_attributes(self) -> set[str]:
-        return {"ridge", "priors"}
+        return super()._mutable_attributes | {"priors"}
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -426,7 +431,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def _variances_asked(self, x: Mapping[Any, Any]) -> list[float]:
         """Return the variances of one sample, for which the core does not answer."""
         if self._state.is_blank:
-            check_mapping(x)
+            array_in(x)
             return []
         sample = read_sample(x)
         if self._state.settings.priors is None:

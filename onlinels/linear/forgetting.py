@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from datetime import timedelta
 from math import ceil, isfinite
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dtbsv
 
-from onlinels.checks import Floats, by_row, check_number, ignoring, warn_caller
+from onlinels.checks import Floats, by_row, check_number, ignoring, refusal, warn_caller
 from onlinels.core.constants import (
     HALF_LIFE,
     LOW,
@@ -354,11 +355,67 @@ class Clock:
         now = exact(times.max())
         if self.counts_dates:
             now = rational(now)  # In files, a float is of an older version, in seconds.
-        past = 1.0
-        if self.now is not None:
-            now = max(now, self.now)
-            past = float(self._decay(elapsed(now, self.now)))
+        # What was learnt before there was a time is as old as the first row.
+        before = exact(times[0]) if self.now is None else self.now
+        if self.counts_dates:
+            before = rational(before)
+        now = max(now, before)
+        past = float(self._decay(elapsed(now, before)))
         return self.at(now, timed), past, w * self._decay(-since(times, now))
+
+    def kept(self, n_rows: int, t: Any, age: Any) -> float | Floats:
+        """Return what decay has left of the weights of rows, given their times or their ages.
+
+        Parameters
+        ----------
+        t, age : optional
+            One number or date, or one per row: see `LinearModel.unlearn_many`. Nothing has decayed
+            without both, or without forgetting.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they cannot be read, or do not tell the weights, because the model knows no times, or
+            because the rows came with times.
+
+        Examples
+        --------
+        >>> Clock(forgetting_factor=0.5).kept(2, None, [0, 3])
+        array([1.   , 0.125])
+        >>> Clock(half_life=10.0, now=100.0, timed=True).kept(1, 80.0, None)
+        array([0.25])
+        """
+        if age is not None and t is not None:
+            raise ValueError("t and age are both passed, expected one of the two. Leave one out.")
+        if age is not None:
+            ages = ages_of(age, n_rows)
+            if self.half_life is None:
+                left: Floats = self.forgetting_factor**ages
+                return left
+            if self.timed or self.counts_dates:
+                found = f"is {reprlib.repr(age)}"
+                raise refusal("age", found, "None for rows with times", "Pass their times as t.")
+            return np.broadcast_to(self._decay(ages), n_rows)
+        if t is None:
+            return 1.0
+        if self.half_life is not None:
+            return np.broadcast_to(self._kept_since(n_rows, t), n_rows)
+        if self.forgets:
+            expected = "None, because the weights of rows decay with their number"
+            remedy = "Pass as age how many rows were learnt since each row."
+            raise refusal("t", f"is {reprlib.repr(t)}", expected, remedy)
+        by_row("t", t, n_rows)
+        return 1.0
+
+    def _kept_since(self, n_rows: int, t: Any) -> Any:
+        """Return what a half-life has left of the weights of rows, given their times."""
+        times = read_times(t, n_rows, self.counts_dates)
+        passed = -since(times, 0 if self.now is None else self.now)
+        if self.now is None or (passed < 0.0).any():
+            row = int((passed < 0.0).argmax())
+            found, expected = f"is later than all rows learnt in row {row}", "times of learnt rows"
+            raise refusal("t", found, expected, "Remove only rows that were learnt.")
+        return self._decay(passed)
 
     def factors(self, n_rows: int, times: Times | None = None) -> Floats:
         """Return the factor by which each row of a batch multiplies the past, (n_rows,)."""
@@ -450,6 +507,15 @@ def hands_of(time: Time, dates: bool, above: bool = False) -> tuple[float, float
     if above and number < time:
         number = float(np.nextafter(number, np.inf))
     return (number, 0.0) if above or number == time else None
+
+
+def ages_of(age: Any, n_rows: int) -> Floats:
+    """Return the numbers of rows learnt after each of some rows, (n_rows,)."""
+    expected = "whole and at least 0, the number of rows learnt since"
+    ages = by_row("age", age, n_rows)
+    for each in ages:
+        check_number("age", each, lambda rows: rows >= 0.0 and rows % 1.0 == 0.0, expected)
+    return np.array(ages, dtype=np.float64)
 
 
 def running_sums(before: float, added: Floats, factors: Floats) -> Floats:

@@ -34,7 +34,7 @@ from onlinels.rows.batch import (
     ARRAY_TYPES,
     Batch,
     Name,
-    check_mapping,
+    array_in,
     matched_by_position,
     plain_names,
     read_batch,
@@ -106,13 +106,14 @@ class RealValuedModel(LinearModel):
         forgetting_factor: float = 1.0,
         half_life: HalfLife = None,
         scaling: Scaling = "auto",
+        max_features: int | None = None,
     ) -> None:
         settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, None, scaling
-        super().__init__(Settings(*settings), self._known_names)
+        super().__init__(Settings(*settings, max_features), self._known_names)
 
     def _read_one(self, x: Any) -> Batch:
         """Return a sample; before anything is learnt, do not read its values."""
-        check_mapping(x)
+        array_in(x)
         return read_sample({} if self._state.is_blank else x)
 
     def _spread(self) -> Spread:
@@ -131,7 +132,7 @@ class RealValuedModel(LinearModel):
     def _spread_asked(self, x: Any) -> tuple[Any, float]:
         """Return the spread of a sample for which the core does not answer."""
         if self._state.is_blank:
-            check_mapping(x)
+            array_in(x)
             return self._one([(0.0, np.inf)] * self._state.statistics.n_targets), 0.0
 
         def read() -> tuple[Any, float]:
@@ -423,6 +424,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         Time in which the weight of a row halves.
     scaling : "auto", "standard" or None
         The units s_j of the features on which the ridge acts.
+    max_features : int, optional
+        Number of features up to which new ones are learnt; more are refused.
 
     Notes
     -----
@@ -483,6 +486,8 @@ class LeastSquaresMultiTargetRegressor(  # type: ignore[misc]  # river's learn_o
         Time in which the weight of a row halves.
     scaling : "auto", "standard" or None
         The units of the features on which the ridge acts.
+    max_features : int, optional
+        Number of features up to which new ones are learnt; more are refused.
 
     Notes
     -----

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numbers
+import reprlib
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from onlinels.checks import check_choice, check_flag
+from onlinels.checks import check_choice, check_count, check_flag
 from onlinels.linear.forgetting import read_decay
 from onlinels.linear.ridge import KFold, check_ridge, check_scaling, is_selected
 from onlinels.linear.scoring import read_priors
@@ -32,6 +34,8 @@ class Settings(NamedTuple):
     half_life: Any
     priors: Any
     scaling: Any
+    # Files and pickles of earlier versions lack it.
+    max_features: Any = None
 
     @property
     def own_scaling(self) -> Any:
@@ -52,6 +56,17 @@ class Settings(NamedTuple):
         stays = (is_selected(self.ridge) or is_number) and not changes
         return stays and bool(SUMS_BY_ACCUMULATOR[self.accumulator].allows_recursion)
 
+    def check_feature_count(self, names: Sequence[Any], n_known: int) -> None:
+        """Raise ValueError if names, the first of which are known, are more than `max_features`."""
+        most = self.max_features
+        if most is not None and len(names) > most:
+            raise ValueError(
+                f"max_features={most!r} leaves no room for the features "
+                f"{reprlib.repr(list(names[most:]))}: {n_known:,} are known, and with all new ones "
+                f"there would be {len(names):,}. Leave them out, hash names with river's "
+                "FeatureHasher, or assign a larger max_features."
+            )
+
 
 def read_settings(settings: Settings) -> Settings:
     """Return settings as a model keeps them; raise if they are not valid together.
@@ -69,7 +84,11 @@ def read_settings(settings: Settings) -> Settings:
         )
     half_life = read_decay(settings.forgetting_factor, settings.half_life)
     check_scaling(settings.scaling, ridge)
-    return settings._replace(half_life=half_life, priors=read_priors(settings.priors))
+    most = settings.max_features
+    if most is not None:
+        most = check_count("max_features", most, 1)
+    priors = read_priors(settings.priors)
+    return settings._replace(half_life=half_life, priors=priors, max_features=most)
 
 
 def setting(name: str) -> Any:

@@ -104,7 +104,7 @@ class Known(NamedTuple):
 
 def known_of(settings: Settings) -> Known:
     """Return what follows from settings; a stream of texts asks for it with nearly every row."""
-    ridge, accumulator, _, forgetting_factor, half_life, _, scaling = settings
+    ridge, accumulator, _, forgetting_factor, half_life, _, scaling, _ = settings
     return _known_of(ridge, accumulator, forgetting_factor, half_life, scaling)
 
 

@@ -164,6 +164,22 @@ def spread_of(state: State) -> Spread:
     return spread
 
 
+@ignoring("over", "invalid", "divide")
+def weight_errors_of(state: State) -> Floats:
+    """Return the standard errors of the weights of a ready state, (n_features, n_targets).
+
+    See `onlinels.linear.model.LinearModel.weight_errors`.
+    """
+    solution, spread = solve(state), spread_of(state)
+    variances = np.outer(spread.covariance.matrix.diagonal(), spread.noise)
+    if solution.ridge == 0.0 or solution.units is not None:
+        # Neither rows nor a ridge tell of features without a penalty, or without a unit.
+        variances[state.statistics.diagonal == 0.0] = np.inf
+    variances[np.isnan(variances)] = np.inf
+    errors: Floats = np.sqrt(np.maximum(variances, 0.0))
+    return errors
+
+
 def lost_digits(state: State, most: float) -> tuple[float, int]:
     """Return the error of the fit that removals have left, and its column; (0.0, 0) if none is."""
     statistics = state.statistics

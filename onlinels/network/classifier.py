@@ -603,15 +603,20 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             # A later block may be refused or interrupted, so several are learnt in a copy.
             self._stage = read_whole(lambda: self._stage.learnt(examples), self)
 
-    def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+    def unlearn_one(
+        self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None, age: Any = None
+    ) -> None:
         """Unlearn one image; see `unlearn_many`."""
+
+        def left() -> Any:
+            image, label = self._read(x, read_image), read_label(y)
+            return self._stage.unlearnt(image, [label], w, t, age)
+
         with self._lock:
-            self._stage = read_whole(
-                lambda: self._stage.unlearnt(self._read(x, read_image), [read_label(y)], w), self
-            )
+            self._stage = read_whole(left, self)
 
     @matched_by_position
-    def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
+    def unlearn_many(self, X: Any, y: Any, w: Any = None, t: Any = None, age: Any = None) -> None:
         """Unlearn images, as `LeastSquaresClassifier.unlearn_many` does.
 
         Input weights that were made from these images in the warm-up do not change. During the
@@ -623,6 +628,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         ----------
         X, y, w
             Images, labels and weights, as for `learn_many`.
+        t, age : optional
+            As for `LeastSquaresClassifier.unlearn_many`. Without meaning during the warm-up.
 
         Raises
         ------
@@ -631,7 +638,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             stored during the warm-up. The model is unchanged then.
         """
         with self._lock:
-            self._stage = read_whole(lambda: self._stage.unlearnt(self._read(X), y, w), self)
+            self._stage = read_whole(
+                lambda: self._stage.unlearnt(self._read(X), y, w, t, age), self
+            )
 
     def fix_features(self) -> None:
         """Fix everything that depends on data now, from the images stored so far.

@@ -190,11 +190,11 @@ class FixedNetwork(Network):
         shape = examples[0].image.shape if examples else self.shape
         return replace(self, classifier=layer, shape=shape)
 
-    def unlearnt(self, images: Images, y: Any, w: Any) -> FixedNetwork:
+    def unlearnt(self, images: Images, y: Any, w: Any, t: Any, age: Any) -> FixedNetwork:
         """Return the network without images that are read."""
         layer = shallow_copy(self.classifier)
         rows_of = partial(in_blocks, self.activations)
-        layer.unlearn_many(of_images(rows_of, images), y, w)
+        layer.unlearn_many(of_images(rows_of, images), y, w, t, age)
         return replace(self, classifier=layer)
 
     def merged(self, other: FixedNetwork) -> FixedNetwork:
@@ -344,7 +344,7 @@ class WarmUp(Network):
         stored = [each._replace(image=each.image.copy()) for each in examples]
         return replace(self, stored=(*self.stored, *stored), shape=examples[0].image.shape)
 
-    def unlearnt(self, images: Images, y: Any, w: Any) -> WarmUp:
+    def unlearnt(self, images: Images, y: Any, w: Any, t: Any, age: Any) -> WarmUp:
         """Return the stage without some of the images; raise ValueError if one is not stored."""
         labels, n_rows = read_labels(y, len(images.values)), len(images.values)
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()

@@ -348,8 +348,29 @@ def check_mapping(x: Any, argument: str = "x") -> None:
         raise wrong_type(argument, x, "a dict of features", ROW_REMEDY.format(argument))
 
 
+def array_in(x: Any, argument: str = "x") -> Any:
+    """Return a sample that is no mapping as an array (n_features,); None if it is a mapping.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither.
+    """
+    if isinstance(x, Mapping):
+        return None
+    array = as_numpy(x, argument)
+    if not isinstance(array, np.ndarray) or not array.ndim:
+        expected = "a dict of features, or an array"
+        raise wrong_type(argument, x, expected, ROW_REMEDY.format(argument))
+    if array.ndim > 1:
+        found, remedy = f"has the shape {array.shape}", "Pass {0}[0] or {0}.ravel(), and a batch to"
+        expected = "a dict of features, or an array (n_features,)"
+        raise refusal(argument, found, expected, f"{remedy.format(argument)} the *_many method.")
+    return array
+
+
 def read_row(x: Row, argument: str = "x") -> tuple[Layout, Floats]:
-    """Read one river sample: names to numbers, or to arrays of numbers.
+    """Read one river sample: names to numbers, or to arrays of numbers; or an array (n_features,).
 
     `argument` is the name of the sample in messages.
 
@@ -357,8 +378,13 @@ def read_row(x: Row, argument: str = "x") -> tuple[Layout, Floats]:
     --------
     >>> read_row({"age": 3, "height": 1.5})
     (('age', 'height'), array([3. , 1.5]))
+    >>> read_row(np.array([3, 1.5]))
+    (range(0, 2), array([3. , 1.5]))
     """
-    check_mapping(x, argument)
+    array = array_in(x, argument)
+    if array is not None:
+        check_values(argument, array)
+        return layout_of(array[None]), np.array(array, dtype=np.float64)
     if PLAIN_NUMBER_TYPES.issuperset(map(type, x.values())):
         try:
             # Measured: for 1,000 floats, a third of the time of np.array.

@@ -162,6 +162,7 @@ CASES: tuple[Case, ...] = (
     Case(R, ONE, data="absent"),
     Case(R, ONE, weights=True),
     Case(R, ONE | {"fit_intercept": False}),
+    Case(R, ONE | {"max_features": 100}),
     # Which accumulator.
     Case(R, ONE | {"accumulator": "gram"}, data="correlated"),
     Case(R, ONE | {"accumulator": "recursive"}, data="correlated"),
@@ -226,6 +227,7 @@ CASES: tuple[Case, ...] = (
     Case(C, ONE, MANY_PROBA, BATCH),
     Case(C, ONE | {"priors": "equal"}, MANY_PROBA, BATCH),
     Case(C, ONE | {"fit_intercept": False}),
+    Case(C, ONE | {"max_features": 100}),
     Case(C, FOLLOWS, data="correlated"),
     Case(C, ONE | {"accumulator": "orthogonal"}),
     Case(C, FORGETS),
@@ -239,6 +241,7 @@ CASES: tuple[Case, ...] = (
     Case(M, ONE, WITH_DIST, INTERVAL),
     Case(M, ONE, MANY_DIST, BATCH),
     Case(M, ONE | {"fit_intercept": False}),
+    Case(M, ONE | {"max_features": 100}),
     Case(M, FOLLOWS, data="correlated"),
     Case(M, FORGETS),
     Case(M, HALF),
