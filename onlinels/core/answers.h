@@ -390,17 +390,18 @@ static PyObject *SingleRows_variances(SingleRows *self, PyObject *x)
 }
 
 /* The ends of an interval for each target of a dict: interval(x, least, terms). With at least `least`
- * degrees of freedom, Student's quantile is the sum of the terms over powers of these. */
+ * degrees of freedom, Student's quantile is the sum of the terms over powers of these; with none, the ends are
+ * infinite. */
 static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
 {
     real *lower = self->row.scores, *upper = self->row.errors;
     if (n_args != 3 || !PyFloat_Check(args[1]) || !PyTuple_Check(args[2]))
         return PyErr_Format(PyExc_TypeError, "interval(x, least, terms)");
     double free;
-    if (!spread_row(self, args[0], 1.0, &free) || !(free > 0.0 && free >= PyFloat_AsDouble(args[1])))
+    if (!spread_row(self, args[0], 1.0, &free) || !(free == 0.0 || free >= PyFloat_AsDouble(args[1])))
         return not_known();
-    double quantile = 0.0;
-    for (Py_ssize_t i = PyTuple_Size(args[2]); i-- > 0;)
+    double quantile = free == 0.0;
+    for (Py_ssize_t i = PyTuple_Size(args[2]); free > 0.0 && i-- > 0;)
         quantile = quantile / free + PyFloat_AsDouble(PyTuple_GetItem(args[2], i));
     for (ptrdiff_t j = 0; j < self->sums.n; j++) {
         const double score = self->row.scores[j], half = quantile * sqrt(self->row.errors[j]);

@@ -144,12 +144,9 @@ static void note_changes(SingleRows *self)
         units[i] = (real)unit;
         if (c[IS_BASE_SCALED] != 0.0)
             units[m + i] = (real)unit;
-        if (self->recursion.inverse) { /* P of a feature that was 0 so far is the inverse of its penalty. */
-            const recursion_t *r = &self->recursion;
-            r->penalties[i] = (real)(c[RIDGE] * unit * unit);
-            r->inverse[i * m + i] = (real)(r->factors[SCALE] / (r->factors[KEPT] * r->penalties[i]));
-            forget_answers(self);
-        }
+        if (self->recursion.inverse)
+            set_penalty(m, &self->recursion, i, c[RIDGE] * unit * unit);
+        forget_answers(self);
     }
     if (n_new && n_left == m)
         c[BEGAN] = s->tally[0] > 1.0 ? s->tally[0] - 1.0 : 0.0;
@@ -176,7 +173,7 @@ static int take_basis(SingleRows *self, basis_t *of)
     const real *c = self->choice;
     const products_t products = {m, s->n, s->panels->corner, s->cross, NULL, 0.0, s->tally[1], s->is_centred, 0};
     double least = HUGE_VAL, most = 0.0;
-    if (!c || self->kinds == CHOSEN_ELSEWHERE || m > MAX_FEATURES_SELECTED || s->n_panels != 1
+    if (!c || self->kinds == CHOSEN_ELSEWHERE || m > MAX_FEATURES_SOLVED || s->n_panels != 1
         || !(c[IS_KNOWN] != 0.0) || !(s->tally[0] < MAX_COUNTED)
         || (self->hands && self->hands[NOW] != self->hands[NOW]))
         return 0;
@@ -315,7 +312,7 @@ static void pass_checkpoint(SingleRows *self)
         || !(count < registers[VALID_UNTIL]) || !tests_ridge(self) || !are_units_alike(self))
         return;
     const ptrdiff_t n_varying = count_varying(self);
-    if (n_varying > MAX_FEATURES_SELECTED && equal < MIN_ROWS_PER_FEATURE * (double)n_varying)
+    if (n_varying > MAX_FEATURES_SOLVED && equal < MIN_ROWS_PER_FEATURE * (double)n_varying)
         return;
     forget_answers(self); /* The image of a row serves as scratch memory. */
     if (is_accepted(&self->sums, &self->recursion, self->row.image))

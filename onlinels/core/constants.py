@@ -5,7 +5,7 @@ They stand here too because Python needs them where no compiler was.
 
 from __future__ import annotations
 
-LAYOUT = 28
+LAYOUT = 30
 """Number of the arguments and arrays of the classes in _core.c, and of what their methods change.
 
 It is raised with every change of these, so that a compiled file of another version is not used.
@@ -94,7 +94,10 @@ MIN_INFORMATION = 1e-12
 # Weights solved from the sums.
 
 MAX_FEATURES_SOLVED = 128
-"""Number of features up to which the compiled core solves for the weights, not LAPACK."""
+"""Number of features up to which C, not LAPACK, selects a ridge and solves for the weights.
+
+Up to this number, C learns the rows of small batches, too, not BLAS.
+"""
 
 MIN_EIGENVALUE_SOLVED = 1e-12
 """Smallest eigenvalue of the system scaled to unit diagonal, estimated, from which the core solves.
@@ -274,9 +277,6 @@ LOW_PART = 2**32
 MAX_HALF_LIVES = 40.0
 """Half-lives after which the weight of a row, 1e-12, no longer counts."""
 # Selection of a ridge.
-
-MAX_FEATURES_SELECTED = 128
-"""Number of features up to which C selects a ridge. With more, LAPACK is faster."""
 
 RIDGES_PER_DECADE = 256
 """Number of ridges per decade in the finest grid."""

@@ -321,6 +321,13 @@ static int is_accepted(const sums_t *s, const recursion_t *r, real *scratch)
            && score * score <= 0.5 * information;
 }
 
+/* Set the full penalty of a feature that was 0 so far, of which P has the inverse of the penalty in force. */
+static void set_penalty(ptrdiff_t m, const recursion_t *r, ptrdiff_t i, double penalty)
+{
+    r->penalties[i] = (real)penalty;
+    r->inverse[i * m + i] = (real)(r->factors[SCALE] / (r->factors[KEPT] * r->penalties[i]));
+}
+
 /* ---- Learning ----------------------------------------------------------------------------------- */
 
 /* Prepare to learn `values` with a weight w > 0, after a decay of all earlier weights.

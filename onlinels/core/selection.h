@@ -1,4 +1,4 @@
-/* The ridge with the largest restricted likelihood, from sums of at most MAX_FEATURES_SELECTED features.
+/* The ridge with the largest restricted likelihood, from sums of at most MAX_FEATURES_SOLVED features.
  *
  * C99 like recursion.h, also valid C++. With f = weight - number of free parameters, and RSS(c) summed over targets,
  * the selected ridge c minimises (see `select_ridge` in onlinels/sums/selection.py)
@@ -24,7 +24,6 @@
 #include "solve.h"
 
 /* What these mean stands in onlinels/core/constants.py. */
-#define MAX_FEATURES_SELECTED 128
 #define RIDGES_PER_DECADE 256
 #define COARSE 128
 #define FINE 8
@@ -221,7 +220,7 @@ static int find_spectrum(const products_t *s, const double *units, real *scratch
     const ptrdiff_t m = s->m, n = s->n;
     real *a = scratch, *z = a + m * m, *by_rows = z + m * n, *d = by_rows + m * n, *e = d + m, *fitted = e + m;
     real *eigenvalues = fitted + m;
-    double f[MAX_FEATURES_SELECTED], largest = 0.0, norm = 0.0, top = 0.0, explained = 0.0;
+    double f[MAX_FEATURES_SOLVED], largest = 0.0, norm = 0.0, top = 0.0, explained = 0.0;
     for (ptrdiff_t i = 0; i < m; i++) {
         f[i] = factor_of(s, units, i);
         const double square = square_of(s, units, i);
@@ -406,9 +405,9 @@ static int accepts(const spectrum_t *t, double ridge)
 static double largest_dependent(const products_t *s, const double *units, real *scratch)
 {
     const ptrdiff_t m = s->m;
-    ptrdiff_t pivots[MAX_FEATURES_SELECTED];
+    ptrdiff_t pivots[MAX_FEATURES_SOLVED];
     real *a = scratch, *left = a + m * m;
-    double shares[MAX_FEATURES_SELECTED], largest = 0.0;
+    double shares[MAX_FEATURES_SOLVED], largest = 0.0;
     for (ptrdiff_t j = 0; j < m; j++) {
         left[j] = s->squares[j] > 0.0 ? 1 : -1;
         for (ptrdiff_t i = 0; i < j; i++) {

@@ -53,7 +53,7 @@ from onlinels.core.constants import (
     IS_SCALED,
     LEAST_DUE_SHARE,
     LEAST_GROWTH,
-    MAX_FEATURES_SELECTED,
+    MAX_FEATURES_SOLVED,
     MAX_MEAN_WEIGHT,
     MAX_TIE,
     MAX_UNITS_GROWTH,
@@ -346,7 +346,7 @@ def core_choice(state: State, kinds: int) -> tuple[Any, ...] | None:
     n_features, has_folds = products.shape[0], bool(state.subsets.folds)
     if len(numbers) != N_CHOICE + 3 * n_features:
         return None
-    is_large = n_features > MAX_FEATURES_SELECTED or has_folds
+    is_large = n_features > MAX_FEATURES_SOLVED or has_folds
     if is_large or not products.allows_recursion:
         kinds = CHOSEN_ELSEWHERE
     if clock.forgetting_factor == 1.0 and clock.hands is None:
@@ -674,7 +674,7 @@ def have_units(units: Floats | None, statistics: Statistics) -> bool:
 
 def are_too_few(equal: int, n_varying: int) -> bool:
     """Return whether there are so few rows for so many features that no ridge is kept."""
-    return n_varying > MAX_FEATURES_SELECTED and equal < MIN_ROWS_PER_FEATURE * n_varying
+    return n_varying > MAX_FEATURES_SOLVED and equal < MIN_ROWS_PER_FEATURE * n_varying
 
 
 def is_kept(
@@ -693,7 +693,7 @@ def is_kept(
         return True
     if not min(shape):
         return False
-    if shape[0] <= MAX_FEATURES_SELECTED:
+    if shape[0] <= MAX_FEATURES_SOLVED:
         sums, diagonal = statistics.sums(), statistics.diagonal
         return accepts_ridge(in_units(varying_only(sums, diagonal), units), ridge)
     if running is not None:

@@ -116,6 +116,11 @@ def whole(upper):
     return np.triu(upper) + np.triu(upper, 1).T
 
 
+def set_penalty(r, i, penalty):
+    r.penalties[i] = penalty
+    r.inverse[i, i] = r.factors[SCALE] / (r.factors[KEPT] * penalty)
+
+
 def multiply(r, x):
     r.inverse += np.triu(r.factors[GAIN] * np.outer(r.pending, r.pending))
     r.factors[GAIN] = 0.0
@@ -631,10 +636,11 @@ class SingleRows:
 
     def interval(self, x, least, terms):
         known = self.variances_about(x)
-        if known is NotImplemented or not 0.0 < known[2] >= least:
+        if known is NotImplemented or not (known[2] == 0.0 or known[2] >= least):
             return NotImplemented
         scores, variances, free = known
-        halves = np.polyval(terms[::-1], 1.0 / free) * np.sqrt(variances)
+        quantile = np.polyval(terms[::-1], 1.0 / free) if free else 1.0
+        halves = quantile * np.sqrt(variances)
         ends = zip(scores, halves.tolist(), strict=True)
         return self.by_name([(score - half, score + half) for score, half in ends])
 
@@ -722,9 +728,7 @@ class SingleRows:
             self.ridge.units[i] = units[i]
             self.base_units[i] = units[i] if c[IS_BASE_SCALED] else self.base_units[i]
             if self.r is not None:
-                self.r.penalties[i] = c[RIDGE] * units[i] ** 2
-                own = self.r.factors[KEPT] * self.r.penalties[i]
-                self.r.inverse[i, i] = self.r.factors[SCALE] / own
+                set_penalty(self.r, i, c[RIDGE] * units[i] ** 2)
         if (begin == known).all():
             self.constants = None
 
