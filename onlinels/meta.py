@@ -22,7 +22,9 @@ from onlinels.checks import (
     row_blocks,
     wrong_type,
 )
+from onlinels.core import judge_row
 from onlinels.core.apply import apply
+from onlinels.core.constants import N_EXPERTS
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel, columns_for, scores_of
 from onlinels.linear.prequential import Answers, labels_before
@@ -36,6 +38,7 @@ from onlinels.linear.scoring import (
     log_losses,
     table_of,
 )
+from onlinels.linear.single import rows_of
 from onlinels.locks import Lock, all_held
 from onlinels.numerics import Calls, is_array, read_whole, zero_added
 from onlinels.pipelines import (
@@ -169,7 +172,9 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         """What answers single rows of the wrapped model; None if there are steps before it."""
         last = self.classifier
         # River's pipelines are instances of what they end in.
-        return last._state.following.rows if type(last) is LeastSquaresClassifier else None
+        if type(last) is not LeastSquaresClassifier:
+            return None
+        return last._state.following.rows or rows_of(last._state)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the wrapped model's label for one sample, None if nothing is learnt yet."""
@@ -598,8 +603,7 @@ class CalibratedClassifier(WrappedClassifier):
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample, {} before anything is learnt."""
         with self._lock:
-            last = self.classifier
-            rows = last._state.following.rows if type(last) is LeastSquaresClassifier else None
+            rows = self._core_rows
             if rows is not None:
                 known = rows.calibrated(x, SOFTMAX_SCALES, self._losses, SCALE_PENALTIES)
                 if known is not NotImplemented:
@@ -609,12 +613,11 @@ class CalibratedClassifier(WrappedClassifier):
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
         """Learn one sample; see `WrappedClassifier.learn_one`."""
         with self._lock:
-            last = self.classifier
-            if not kwargs and type(last) is LeastSquaresClassifier:
-                with last._lock:
-                    rows, scored = last._state.following.rows, (SOFTMAX_SCALES, self._losses)
+            if not kwargs and type(self.classifier) is LeastSquaresClassifier:
+                with self.classifier._lock:
+                    rows, own = self._core_rows, (SOFTMAX_SCALES, self._losses)
                     # In one call, so that no interrupt comes between row and losses.
-                    if rows and rows.learn(x, y, w, None, *scored) is not NotImplemented:
+                    if rows and rows.learn(x, y, w, None, *own) is not NotImplemented:
                         return
             super().learn_one(x, y, w, **kwargs)
 
@@ -675,9 +678,9 @@ class CalibratedClassifier(WrappedClassifier):
             """Return the prediction, and the losses of the scales in this row."""
             scores, classes = self._row_scores(x), self.classes
             added = np.zeros(len(SOFTMAX_SCALES))
-            if y in classes:
-                column = np.array([classes.index(y)])
-                added = log_losses(scores[None], column, w, float(self.count), len(classes))[0]
+            if y in classes:  # To the last bit as `learn_one`, which judges no experts either.
+                none, known = np.zeros(N_EXPERTS), (classes.index(y), float(self.count), w)
+                judge_row(none, scores, SOFTMAX_SCALES, none, added, *known)
             return classes[scores.argmax()] if classes else None, added
 
         predicted, added = read_whole(read, self)

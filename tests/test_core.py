@@ -86,7 +86,8 @@ class HandsOver(mirror.SingleRows):
     def learn(self, *_):
         return NotImplemented
 
-    label = scores = probabilities = calibrated = spread = variances = interval = learn_new = learn
+    label = scores = probabilities = calibrated = normals = spread = variances = learn
+    interval = learn_new = learn
 
     def rule(self, *_):
         return False

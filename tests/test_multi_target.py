@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from onlinels import LeastSquaresMultiTargetRegressor
+from onlinels.linear.regressors import read_named_targets, read_plain_targets
 from support import laws
 
 X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 5.0]])
@@ -68,3 +69,26 @@ def test_first_rows_that_differ_leave_the_model_empty():
     assert (model.target_names, model.feature_names, model.count) == ((), (), 0)
     model.learn_one(ROW, {"q": 1.0})
     assert model.target_names == ("q",)
+
+
+@pytest.mark.parametrize("known", [(), ("a", "b")])
+@pytest.mark.parametrize("value", [1.5, -3, True, np.float32(0.5), np.int8(2), 10**400, "1", None])
+@pytest.mark.parametrize(
+    "last", [{"b": 1.0, "a": 2.0}, {"a": 2.0}, {"a": 1.0, "c": 2.0}, [1.0, 2.0]]
+)
+def test_targets_of_many_rows_are_those_of_each(known, value, last):
+    y = [{"a": value, "b": 2.0}, last]
+    found = read_plain_targets(y, known)
+    if found is None:
+        return
+    names, expected = ("a", "b"), [read_named_targets(each, found[0])[1] for each in y]
+    assert found[0] == names
+    np.testing.assert_array_equal(found[1], np.concatenate(expected))
+
+
+def test_lists_of_targets_are_learnt_as_tables():
+    X, Y = np.arange(12.0).reshape(6, 2) ** 2, np.arange(6.0)[:, None] * [1.0, -1.0]
+    many, table = (LeastSquaresMultiTargetRegressor(1.0) for _ in range(2))
+    many.learn_many(X, [{"u": u, "t": t} for t, u in Y.tolist()])
+    table.learn_many(X, pd.DataFrame(Y, columns=["t", "u"]))
+    np.testing.assert_array_equal(many.output_weights, table.output_weights)

@@ -276,6 +276,19 @@ def test_one_date_is_read_fast_as_among_others(date, zone, nanoseconds):
         assert nanoseconds_of(each) is NotImplemented
 
 
+@given(
+    st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), allow_imaginary=False),
+    st.sampled_from(ZONES),
+    st.sampled_from([UTC, None]),
+)
+def test_single_rows_are_learnt_at_exact_dates(date, zone, zone_before):
+    date = date.replace(tzinfo=zone)
+    model = LeastSquaresRegressor(1.0, half_life=timedelta(days=100_000))
+    model.learn_one({"a": 1.0}, 1.0, t=datetime(1, 1, 1, tzinfo=zone_before))
+    model.learn_one({"a": 2.0}, 2.0, t=date)
+    assert model._state.clock.now == read_times([date], 1, dates=True)[0]
+
+
 @pytest.mark.parametrize("bad", ["NaT", "2262-04-11T23:47:16.854775807"])
 def test_an_array_of_dates_is_learnt_or_refused_as_a_list(bad):
     """Also where a missing date, or one that hands cannot tell, stands among others."""

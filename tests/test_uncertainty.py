@@ -1,6 +1,8 @@
 """How sure models are: probabilities, margins, variances and intervals, each by its definition."""
 
+import copy
 import math
+import pickle
 from unittest import mock
 
 import numpy as np
@@ -289,6 +291,25 @@ def test_many_are_one_by_one_and_every_target_is_alone(
         assert single.sigma == pytest.approx(one["a"].sigma, **near)
         assert single_end == pytest.approx(one_end["a"], **near)
         assert alone.predict_interval_one(x) == pytest.approx(one_end["a"], **near)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e3, 1e3), st.integers(1, 30))
+def test_distributions_are_those_of_river(offset, x, seed):
+    """Also when they are copied, or updated."""
+    random = np.random.default_rng(seed)
+    model = LeastSquaresMultiTargetRegressor(1.0)
+    model.learn_many(random.normal(size=(9, 1)), random.normal(size=(9, 2)) + offset)
+    for found in model.predict_one({0: x}, with_dist=True).values():
+        expected = proba.Gaussian._from_state(1, found.mu, found.sigma**2, ddof=0)
+        for each in (found, copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
+            assert (each.mu, each.mode, each.n_samples) == (found.mu, found.mu, 1)
+            assert repr(each) == repr(expected)
+            assert each.cdf(offset) == pytest.approx(expected.cdf(offset))
+            assert each.log_pdf(offset) == pytest.approx(expected.log_pdf(offset))
+            assert isinstance(each.sample(), float)
+        found.update(x)
+        expected.update(x)
+        assert (found.mu, found.sigma) == pytest.approx((expected.mu, expected.sigma))
 
 
 def test_distributions_and_intervals_come_in_kind():

@@ -37,6 +37,7 @@ static PyMethodDef rows_methods[] = {
     {"rule", (PyCFunction)SingleRows_rule, METH_VARARGS, NULL},
     {"solve", (PyCFunction)SingleRows_solve, METH_O, NULL},
     {"hold", (PyCFunction)SingleRows_hold, METH_O, NULL},
+    {"normals", (PyCFunction)(void (*)(void))SingleRows_normals, METH_FASTCALL, NULL},
     {"spread", (PyCFunction)SingleRows_spread, METH_O, NULL},
     {"variances", (PyCFunction)SingleRows_variances, METH_O, NULL},
     {"interval", (PyCFunction)(void (*)(void))SingleRows_interval, METH_FASTCALL, NULL},

@@ -220,10 +220,24 @@ static PyObject *label_of(PyObject *labels, Py_ssize_t n, const real *scores)
     return Py_XNewRef(PyTuple_GetItem(labels, best));
 }
 
-/* A dict of what is found for the first `n_names` names: numbers, or pairs with a second number. Names after the first
- * n have what is `fixed`. `columns` is a dict of the first n, or not, if Python code compares them, and must answer. */
+/* A pair of numbers; or, given a type and the name of an attribute, an object with the pair as this attribute. */
+static PyObject *pair_of(double first, double second, PyObject *const *kind)
+{
+    PyObject *pair = Py_BuildValue("dd", first, second);
+    PyObject *made = pair && kind ? PyType_GenericAlloc((PyTypeObject *)kind[0], 0) : NULL;
+    if (!pair || !kind)
+        return pair;
+    if (made && PyObject_SetAttr(made, kind[1], pair))
+        Py_CLEAR(made);
+    Py_DECREF(pair);
+    return made;
+}
+
+/* A dict of what is found for the first `n_names` names: numbers, or pairs with a second number (`pair_of`). Names
+ * after the first n have what is `fixed`. `columns` is a dict of the first n, or not, if Python code compares them, and
+ * must answer. */
 static PyObject *by_name(PyObject *names, PyObject *columns, Py_ssize_t n_names, Py_ssize_t n, const real *first,
-                         const real *second, const real *fixed)
+                         const real *second, const real *fixed, PyObject *const *kind)
 {
     if (!columns || PyDict_Size(columns) != n)
         return not_known();
@@ -238,7 +252,7 @@ static PyObject *by_name(PyObject *names, PyObject *columns, Py_ssize_t n_names,
     found = PyDict_New();
     for (Py_ssize_t k = 0; found && k < n_names; k++) {
         PyObject *name = PyTuple_GetItem(names, k);
-        PyObject *item = second ? Py_BuildValue("dd", numbers[k], numbers[n + k])
+        PyObject *item = second ? pair_of(numbers[k], numbers[n + k], kind)
                                 : PyFloat_FromDouble(k < n ? numbers[k] : fixed[k]);
         if (!name || !item || PyDict_SetItem(found, name, item))
             Py_CLEAR(found);
@@ -249,26 +263,25 @@ static PyObject *by_name(PyObject *names, PyObject *columns, Py_ssize_t n_names,
 }
 
 /* What is found for every class or target, as `by_name`; a target without a name has no container. */
-static PyObject *of_targets(const SingleRows *self, const real *first, const real *second)
+static PyObject *of_targets(const SingleRows *self, const real *first, const real *second, PyObject *const *kind)
 {
     if (self->targets == Py_None)
-        return second ? Py_BuildValue("dd", *first, *second) : PyFloat_FromDouble(*first);
+        return second ? pair_of(*first, *second, kind) : PyFloat_FromDouble(*first);
     PyObject *columns = PyDict_CheckExact(self->targets) ? self->targets : ((Reader *)self->targets)->columns;
-    return by_name(self->names, columns, self->sums.n, self->sums.n, first, second, NULL);
+    return by_name(self->names, columns, self->sums.n, self->sums.n, first, second, NULL, kind);
 }
 
 /* The scores of a dict by name: scores(x). */
 static PyObject *SingleRows_scores(SingleRows *self, PyObject *x)
 {
-    return score_row(self, x) ? of_targets(self, self->row.scores, NULL) : not_known();
+    return score_row(self, x) ? of_targets(self, self->row.scores, NULL, NULL) : not_known();
 }
 
-/* The scores of an array (m,) that Python code has checked, as a list: scores_of(row). */
-static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *row)
+/* The scores of a dict, or of an array (m,) that Python code has checked, as a list: scores_of(x). */
+static PyObject *SingleRows_scores_of(SingleRows *self, PyObject *x)
 {
-    if (!read_array(self->features->array_type, row, self->sums.m, self->row.values) || !score_row(self, NULL))
-        return not_known();
-    return list_of(self->sums.n, self->row.scores);
+    const int is_row = read_array(self->features->array_type, x, self->sums.m, self->row.values);
+    return score_row(self, is_row ? NULL : x) ? list_of(self->sums.n, self->row.scores) : not_known();
 }
 
 static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
@@ -289,7 +302,8 @@ static int are_labelled(const SingleRows *self)
 static PyObject *by_label(const SingleRows *self)
 {
     PyObject *columns = PyDict_CheckExact(self->targets) ? self->targets : NULL;
-    return by_name(self->names, columns, PyTuple_Size(self->names), self->sums.n, self->row.scores, NULL, self->fixed);
+    return by_name(self->names, columns, PyTuple_Size(self->names), self->sums.n, self->row.scores, NULL, self->fixed,
+                   NULL);
 }
 
 /* What is left for the classes with rows. */
@@ -372,13 +386,24 @@ static int spread_row(SingleRows *self, PyObject *x, double own, double *free)
     return 1;
 }
 
+/* The normal distributions of new targets of a dict by name, each an object of a type, with the mean and the variance
+ * as an attribute of some name: normals(x, type, name). */
+static PyObject *SingleRows_normals(SingleRows *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    double free;
+    if (n_args != 3 || !PyType_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "normals(x, type, name)");
+    const int is_known = spread_row(self, args[0], 1.0, &free);
+    return is_known ? of_targets(self, self->row.scores, self->row.errors, args + 1) : not_known();
+}
+
 /* The scores of a dict and their variances by name, and the degrees of freedom: spread(x). */
 static PyObject *SingleRows_spread(SingleRows *self, PyObject *x)
 {
     double free;
     if (!spread_row(self, x, 1.0, &free))
         return not_known();
-    return Py_BuildValue("Nd", of_targets(self, self->row.scores, self->row.errors), free);
+    return Py_BuildValue("Nd", of_targets(self, self->row.scores, self->row.errors, NULL), free);
 }
 
 /* The variances of the scores of a dict by name: variances(x). */
@@ -386,7 +411,7 @@ static PyObject *SingleRows_variances(SingleRows *self, PyObject *x)
 {
     double free;
     const int is_known = self->kind == NO_PRIORS && spread_row(self, x, 0.0, &free);
-    return is_known ? of_targets(self, self->row.errors, NULL) : not_known();
+    return is_known ? of_targets(self, self->row.errors, NULL, NULL) : not_known();
 }
 
 /* The ends of an interval for each target of a dict: interval(x, least, terms). With at least `least`
@@ -408,7 +433,7 @@ static PyObject *SingleRows_interval(SingleRows *self, PyObject *const *args, Py
         lower[j] = score - half;
         upper[j] = score + half;
     }
-    return of_targets(self, lower, upper);
+    return of_targets(self, lower, upper, NULL);
 }
 
 #endif

@@ -172,7 +172,7 @@ class SingleRows:
         return bool(self.sums.tally[0] < self.registers[NEXT_DUE])
 
     label = scores = probabilities = calibrated = hand_over
-    spread = variances = interval = learn = learn_new = hand_over
+    normals = spread = variances = interval = learn = learn_new = hand_over
 
     def rule(self, *arrays: Numbers) -> bool:
         """Return False: other code finds the map to discriminant scores."""

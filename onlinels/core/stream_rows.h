@@ -316,7 +316,7 @@ static PyObject *StreamRows_probabilities(StreamRows *self, PyObject *x)
         return not_known();
     memcpy(self->scores, self->mixture, (size_t)self->n * sizeof(real));
     calibrate(self->n, self->scores, self->count, self->n_scales, self->scales, self->losses, self->penalties);
-    return by_name(self->labels, self->outputs, self->n, self->n, self->scores, NULL, NULL);
+    return by_name(self->labels, self->outputs, self->n, self->n, self->scores, NULL, NULL, NULL);
 }
 
 /* The mean and the standard deviation of a new target. */

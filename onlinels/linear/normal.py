@@ -22,6 +22,19 @@ class Gaussian(proba.Gaussian):
     seed = None
     _moments = 0.0, 0.0
 
+    @classmethod
+    def of(cls, mean: float, variance: float) -> Gaussian:
+        """Return the normal distribution of a mean and a variance.
+
+        Examples
+        --------
+        >>> Gaussian.of(1.0, 4.0).mu, Gaussian.of(1.0, 4.0).sigma
+        (1.0, 2.0)
+        """
+        new = cls.__new__(cls)
+        new._moments = mean, variance
+        return new
+
     @cached_property
     def _rng(self) -> random.Random:  # type: ignore[override]
         return random.Random(self.seed)  # noqa: S311
@@ -39,16 +52,3 @@ class Gaussian(proba.Gaussian):
     def sigma(self) -> float:
         """Standard deviation."""
         return super().sigma if "_var" in vars(self) else sqrt(self._moments[1])
-
-
-def normal(mean: float, variance: float) -> Gaussian:
-    """Return the normal distribution of a mean and a variance.
-
-    Examples
-    --------
-    >>> normal(1.0, 4.0).mu, normal(1.0, 4.0).sigma
-    (1.0, 2.0)
-    """
-    new = Gaussian.__new__(Gaussian)
-    new._moments = mean, variance
-    return new

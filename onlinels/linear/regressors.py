@@ -69,16 +69,16 @@ def gaussian(mean: float, variance: float) -> Any:
     >>> gaussian(1.0, 4.0).mu, gaussian(1.0, 4.0).sigma
     (1.0, 2.0)
     """
-    return maker_of_normals()(mean, variance)
+    return kind_of_normals().of(mean, variance)
 
 
 @cache
-def maker_of_normals() -> Any:
-    """Return what makes normal distributions of means and variances."""
+def kind_of_normals() -> Any:
+    """Return the class of normal distributions."""
     # Imported here, because it takes as long as all of this package.
-    from onlinels.linear.normal import normal
+    from onlinels.linear.normal import Gaussian
 
-    return normal
+    return Gaussian
 
 
 def check_level(level: Any) -> float:
@@ -218,10 +218,14 @@ class RealValuedModel(LinearModel):
         (1.5, 0.141)
         """
         with self._lock:
+            rows, known = self._state.following.rows or rows_of(self._state), NotImplemented
             if with_dist:
-                return self._each(maker_of_normals(), self._spread_one(x)[0])
-            rows = self._state.following.rows or rows_of(self._state)
-            known = NotImplemented if rows is None else rows.scores(x)
+                kind = kind_of_normals()
+                known = NotImplemented if rows is None else rows.normals(x, kind, "_moments")
+                if known is NotImplemented:
+                    known = self._each(kind.of, self._spread_asked(x)[0])
+            elif rows is not None:
+                known = rows.scores(x)
             return self._one(self._scores_asked(x)) if known is NotImplemented else known
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:

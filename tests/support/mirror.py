@@ -634,6 +634,12 @@ class SingleRows:
         pairs = self.by_name([*zip(scores, variances, strict=True)])
         return pairs if pairs is NotImplemented else (pairs, free)
 
+    def normals(self, x, kind, _):
+        known = self.variances_about(x)
+        if known is NotImplemented:
+            return known
+        return self.by_name([kind.of(*pair) for pair in zip(*known[:2], strict=True)])
+
     def interval(self, x, least, terms):
         known = self.variances_about(x)
         if known is NotImplemented or not (known[2] == 0.0 or known[2] >= least):
