@@ -130,6 +130,9 @@ class Clock:
         own = {"forgetting_factor": self.forgetting_factor, "half_life": self.half_life}
         return own | {"now": self.now, "timed": self.timed}
 
+    def __reduce__(self) -> Any:
+        return Clock, (*self.__getstate__().values(),)
+
     def __setstate__(self, state: SavedState) -> None:
         Clock.__init__(self, **state)
 

@@ -9,6 +9,7 @@ from onlinels.saving.description import is_small as is_small
 from onlinels.saving.description import savable as savable
 from onlinels.saving.description import settings_hold as settings_hold
 from onlinels.saving.files import PathLike as PathLike
+from onlinels.saving.files import Taken as Taken
 from onlinels.saving.files import attributes_of as attributes_of
 from onlinels.saving.files import dumps as dumps
 from onlinels.saving.files import load as load

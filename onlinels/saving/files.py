@@ -26,13 +26,13 @@ from onlinels.saving.description import (
     ALIGNMENT,
     Builder,
     FileBlock,
+    SavedState,
     Writer,
     is_by_column,
     kind_of,
     read_npy,
     state_of,
 )
-from onlinels.saving.packing import Packed, pack, unpack
 
 FORMAT_VERSION, READ_VERSIONS = 5, (3, 4, 5)
 """Version of the file format, which changes with the description, and the versions that are read.
@@ -251,25 +251,39 @@ def locked_deepcopy(self: Model, memo: dict[int, Any]) -> Model:
         return new
 
 
-def locked_state(self: Any) -> Packed:
-    """Return what a model has learnt between two calls, packed: the `__getstate__` of all models.
+class Taken:
+    """What an object is made of, for a pickler: a function and its arguments."""
+
+    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
+        self._made = make, arguments
+
+    def __reduce__(self) -> Any:
+        return self._made
+
+
+def locked_state(self: Any) -> SavedState:
+    """Return a copy of what a model has learnt between two calls: the `__getstate__` of all models.
 
     A pickler reads the state after this call, without the lock, while another thread may write to
-    the arrays of the model. The pack takes as much memory as the model, until it is pickled.
+    the arrays of the model. So the state takes as much memory as the model, until it is pickled.
     """
     with holding(self):
-        return pack(state_of(self))
+        state, memo = state_of(self), dict[int, Any]()
+        del state["_lock"]
+        for name, part in state.items():
+            taken = getattr(part, "taken", None)
+            state[name] = copy.deepcopy(part, memo) if taken is None else taken(memo)
+        return state
 
 
-def unpacked_state(self: Any, state: Packed | dict[str, Any]) -> None:
+def attributes_of(state: SavedState) -> SavedState:
+    """Return the attributes of a model that was pickled, with a new lock."""
+    return {"_lock": Lock()} | state
+
+
+def unpacked_state(self: Any, state: SavedState) -> None:
     """Restore a model that was pickled: the `__setstate__` of most models."""
     restore(self, attributes_of(state))
-
-
-def attributes_of(state: Packed | dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a model that was pickled; earlier versions pickled them as such."""
-    attributes: dict[str, Any] = unpack(state) if isinstance(state, tuple) else state
-    return attributes
 
 
 locked_deepcopy.__name__ = locked_deepcopy.__qualname__ = "__deepcopy__"
