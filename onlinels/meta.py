@@ -17,6 +17,7 @@ from onlinels.checks import (
     check_between,
     check_mass,
     check_mergeable,
+    check_weight,
     check_weights,
     checked_assignment,
     row_blocks,
@@ -263,7 +264,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
         """
         with self._lock:
             if not self._learn_plain(x, y, w, kwargs):
-                read = read_whole(lambda: (read_label(y), float(check_weights(w, 1))), self)
+                read = read_whole(lambda: (read_label(y), check_weight(w)), self)
                 self._learn_row(x, *read, kwargs)
 
     def _learn_plain(self, x: Any, y: Any, w: Any, others: dict[str, Any]) -> bool:
