@@ -754,6 +754,16 @@ def check_weights(
     return weights.copy() if weights.ndim else float(weights)
 
 
+def check_weight(w: Any, largest: float = MAX_VALUE) -> float:
+    """Return the weight of a single row as a float; raise TypeError unless it is one number."""
+    if as_number(w) is None:
+        found = f"w is {reprlib.repr(w)} of type {type(w).__name__}"
+        raise TypeError(
+            f"{found}, expected one number. Pass the weight of the row, or leave w out."
+        )
+    return float(check_weights(w, 1, largest=largest))
+
+
 def _weights_in(w: Any, name: str) -> Floats:
     """Return weights as floats; numbers that are too large as infinity."""
     # Of lists of different lengths, and of lists with masked integers.

@@ -17,6 +17,7 @@ from onlinels.checks import (
     check_between,
     check_mass,
     check_mergeable,
+    check_weight,
     check_weights,
     checked_assignment,
     row_blocks,
@@ -267,7 +268,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], ScoringClassifier):
             If the wrapped model rejects the sample. The model is then unchanged.
         """
         with self._lock:
-            read = read_whole(lambda: (read_label(y), float(check_weights(w, 1))), self)
+            read = read_whole(lambda: (read_label(y), check_weight(w)), self)
             self._learn_row(x, *read, kwargs)
 
     @abstractmethod

@@ -60,12 +60,14 @@ NO_WEIGHTS = [
     *(np.array([each], dtype=object) for each in ("3", b"3", ...)),
     *(["3"], np.array([1j]), np.array(["2020-01-01"], dtype="M8[D]")),
 ]
+NOT_ONE = [None, [1.0], [1.0, 2.0], np.array([1.0]), np.ma.masked]
 BAD_CALLS = [
     ("learn_one", ({"new": 1.0}, {}), TypeError, "hashable"),
     ("learn_one", (ROW, "low", -1.0), ValueError, "at least 0"),
     ("learn_one", (ROW, "low", float("nan")), ValueError, "w holds nan"),
-    ("learn_one", (ROW, "new", "heavy"), TypeError, "w is .*, expected numbers"),
-    ("learn_one", (ROW, "new", [1.0, 2.0]), ValueError, "w has shape"),
+    ("learn_one", (ROW, "new", "heavy"), TypeError, "w is .*, expected one number"),
+    *(("learn_one", (ROW, "new", w), TypeError, "w is .*, expected one") for w in NOT_ONE),
+    *(("unlearn_one", (ROW, "low", w), TypeError, "w is .*, expected one") for w in NOT_ONE),
     ("learn_many", ([ROW, {"new": 1.0}], ["new"]), ValueError, "1 labels, expected 2"),
     ("learn_many", ([ROW], ["new"], [-1.0]), ValueError, "at least 0"),
     *(("learn_many", ([ROW], ["new"], w), TypeError, "w is .*, expected num") for w in NO_WEIGHTS),

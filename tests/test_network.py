@@ -293,6 +293,15 @@ def test_the_network_forgets_as_its_linear_layer_does(decay):
     assert not np.allclose(whole.output_weights, remembering.output_weights, atol=1e-3)
 
 
+@pytest.mark.parametrize("w", [None, np.ones(1)])
+def test_a_weight_that_is_no_number_is_refused(w):
+    model = ShallowConvClassifier.from_preset("digits", warm_up=30)
+    for call in (model.learn_one, model.unlearn_one):
+        with pytest.raises(TypeError, match="w is .*, expected one number"):
+            call({"image": IMAGES[0]}, LABELS[0], w)
+    assert model.count == 0
+
+
 def test_bad_times_are_refused_while_images_are_held():
     model = ShallowConvClassifier.from_preset("digits", warm_up=30, half_life=5.0)
     with pytest.raises(TypeError, match="'noon'"):

@@ -206,6 +206,7 @@ BAD_SETTINGS = [
     ({"forgetting_factor": True}, TypeError, "forgetting_factor=True"),
     ({"half_life": 0.0}, ValueError, "half_life=0.0 must be positive"),
     ({"half_life": timedelta(0)}, ValueError, "positive"),
+    ({"half_life": timedelta(-1)}, ValueError, r"half_life=datetime.timedelta\(days=-1\) must"),
     ({"half_life": float("inf")}, ValueError, "finite"),
     ({"half_life": "week"}, TypeError, "half_life='week'"),
     ({"half_life": True}, TypeError, "half_life=True"),

@@ -110,3 +110,6 @@ def test_refused_rows_change_nothing(make):
         (lambda: model.learn_one({0: 1.0}, 1, -1.0), "w holds -1.0"),
     ):
         laws.assert_refused(call, model, message)
+    for w in (None, np.ones(1)):
+        call = lambda: model.learn_one({0: 1.0}, 1, w)  # noqa: B023, E731
+        laws.assert_refused(call, model, "w is .*, expected one number", TypeError)

@@ -480,3 +480,16 @@ def test_rows_removed_with_more_than_their_weight():
         assert set(model.predict_proba_one(rows[row])) == {"0", "1"}
         model.learn_one(rows[row], y[row % 2])
     assert model.count == 22
+
+
+def test_a_feature_of_rows_without_weight_stays_with_them():
+    model = LeastSquaresRegressor(1.0)
+    model.learn_many([{"a": float(k), "c": 1.0} for k in range(5)], [2.0 * k for k in range(5)])
+    model.learn_one({"a": 1.0, "b": 2.0}, 3.0, w=0.0)
+    model.learn_one({"z": 1.0}, 3.0, w=0.0)
+    model.unlearn_one({"a": 3.0, "c": 1.0}, 6.0)
+    assert set(model.feature_names) == {*"abcz"}
+    model.unlearn_one({"a": 1.0, "b": 2.0}, 3.0, w=0.0)
+    assert set(model.feature_names) == {*"acz"}
+    model.unlearn_one({"z": 1.0}, 3.0, w=0.0)
+    assert set(model.feature_names) == {*"ac"}

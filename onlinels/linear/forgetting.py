@@ -552,19 +552,17 @@ def read_decay(forgetting_factor: Any, half_life: Any) -> HalfLife:
     if half_life is None:
         return None
     read: HalfLife = read_duration(half_life)
-    length: Any = read
-    if isinstance(read, timedelta):
-        length = nanoseconds_in(read)
-    elif isinstance(read, np.timedelta64) and not np.isnat(read):
-        unit = np.datetime_data(read.dtype)[0]
-        if unit not in NANOSECONDS:
+    if isinstance(read, Duration) and not np.isnat(np.timedelta64(read)):
+        if isinstance(read, np.timedelta64) and np.datetime_data(read)[0] not in NANOSECONDS:
             raise ValueError(
                 f"half_life={half_life!r} has no fixed length, expected weeks or a shorter unit. "
                 "Pass a timedelta."
             )
-        length = nanoseconds_in(read)
-    expected = "positive and finite, in units of t, or a timedelta if t are dates"
-    check_number("half_life", length, lambda h: 0.0 < h < np.inf, expected)
+        if nanoseconds_in(read) <= 0:
+            raise ValueError(f"half_life={half_life!r} must be positive. Pass a longer duration.")
+    else:
+        expected = "positive and finite, in units of t, or a timedelta if t are dates"
+        check_number("half_life", read, lambda h: 0.0 < h < np.inf, expected)
     if forgetting_factor != 1.0:
         raise ValueError(
             f"forgetting_factor={forgetting_factor!r} and half_life={half_life!r} are both set, "

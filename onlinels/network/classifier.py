@@ -21,6 +21,7 @@ from onlinels.checks import (
     check_part,
     check_positive,
     check_room,
+    check_weight,
     check_weights,
     read_only,
     warn_caller,
@@ -489,12 +490,12 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image: an array, {"image": array} or a dict of pixels; see `learn_many`."""
         with self._lock:
-            self._learn(
-                read_whole(
-                    lambda: self._examples(self._read(x, read_image).values, [read_label(y)], w, t),
-                    self,
-                )
-            )
+
+            def read() -> list[Example]:
+                images, label = self._read(x, read_image).values, read_label(y)
+                return self._examples(images, [label], check_weight(w), t)
+
+            self._learn(read_whole(read, self))
 
     @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
@@ -610,7 +611,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
         def left() -> Any:
             image, label = self._read(x, read_image), read_label(y)
-            return self._stage.unlearnt(image, [label], w, t, age)
+            return self._stage.unlearnt(image, [label], check_weight(w), t, age)
 
         with self._lock:
             self._stage = read_whole(left, self)

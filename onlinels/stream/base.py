@@ -15,6 +15,7 @@ from onlinels.checks import (
     Floats,
     Integers,
     check_count,
+    check_weight,
     check_weights,
     checked_assignment,
     warn_caller,
@@ -512,7 +513,7 @@ class StreamModel(ABC):
         """Return the arguments of `ExpertsState.learn`."""
         columns, row = self._state.columns.extended_and_read(x)
         # For speed: 0.1 us for most weights instead of 4, as measured.
-        weight = 1.0 if type(w) is float and w == 1.0 else read_weights(w, 1).item()
+        weight = 1.0 if type(w) is float and w == 1.0 else check_weight(w, MAX_ROW_WEIGHT)
         return columns, row, self._read_target(y), self._state.key_of(x, row), weight
 
     @matched_by_position
