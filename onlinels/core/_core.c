@@ -22,7 +22,7 @@
 #include "stream_rows.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 30
+#define LAYOUT 31
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
