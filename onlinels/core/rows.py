@@ -194,10 +194,10 @@ class SingleRows:
             return self.recursion.weights
         return self.solved if count == self.solved_at else None
 
-    def scores_of(self, row: Numbers) -> Any:
+    def scores_of(self, row: Any) -> Any:
         """Return the scores of a row (m,), a list; NotImplemented if other code must answer."""
         weights = self.weights_now()
-        if weights is None or self.priors is not None:
+        if weights is None or self.priors is not None or type(row) is dict:
             return NotImplemented
         m, origin, offset = self.sums.m, self.sums.origin, self.sums.offset
         self.registers[PREDICTED_AT] = self.sums.tally[0]
