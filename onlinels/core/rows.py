@@ -17,11 +17,8 @@ from onlinels.core.constants import (
     CONSTANT_TOLERANCE,
     DUE_WEIGHT,
     EPS,
-    FEATURES_PER_ROW_BETWEEN,
     FOLLOW,
     IS_KNOWN,
-    MAX_ROWS_BETWEEN_PREDICTIONS,
-    MAX_RUNNING_LEVERAGE,
     MAX_SQUARES,
     MIN_ROWS_DWARFED,
     MUCH_HEAVIER,
@@ -142,7 +139,9 @@ class SingleRows:
         hands: Numbers | None,
         priors: Any,
         decay: float,
+        most: float,
         least_share: float,
+        patience: float,
         mode: int,
         learns: bool,
         **of_readers: Any,
@@ -159,9 +158,8 @@ class SingleRows:
         # If a feature begins to vary, other code learns a row.
         is_known = numbers[IS_KNOWN] and (constants == constants).any()
         self.constants = constants if is_known else None
-        self.priors, self.decay, self.least_share = priors, decay, least_share
-        self.mode = mode
-        self.patience = max(MAX_ROWS_BETWEEN_PREDICTIONS, self.sums.m // FEATURES_PER_ROW_BETWEEN)
+        self.priors, self.decay, self.most, self.least_share = priors, decay, most, least_share
+        self.patience, self.mode = patience, mode
 
     def hand_over(self, *arguments: Any) -> Any:
         """Return NotImplemented."""
@@ -198,8 +196,8 @@ class SingleRows:
 
     def scores_of(self, row: Any) -> Any:
         """Return the scores of a row (m,), a list; NotImplemented if other code must answer."""
-        weights = None if isinstance(row, dict) else self.weights_now()
-        if weights is None or self.priors is not None:
+        weights = self.weights_now()
+        if weights is None or self.priors is not None or type(row) is dict:
             return NotImplemented
         m, origin, offset = self.sums.m, self.sums.origin, self.sums.offset
         self.registers[PREDICTED_AT] = self.sums.tally[0]
@@ -270,7 +268,7 @@ class SingleRows:
         z, v, r = about[: self.sums.m], about[self.sums.m :], self.recursion
         image, leverage = leverage_of(r.inverse, r.pending, r.factors, z)
         leverage *= w / decay
-        if not (leverage >= 0.0 and 1.0 + leverage <= MAX_RUNNING_LEVERAGE):
+        if not (leverage >= 0.0 and 1.0 + leverage <= self.most):
             return []
         errors, ratio = v - z @ r.weights, w / (1.0 + leverage)
         gain = ratio / float(r.factors[SCALE] * decay)
