@@ -106,20 +106,14 @@ static int are_units_alike(const SingleRows *self)
     return 1;
 }
 
-/* Whether a ridge and units are those of the last doubling. */
-static int is_base(const SingleRows *self, double ridge, int is_scaled, const real *units)
-{
-    const real *c = self->choice;
-    const size_t size = (size_t)self->sums.m * sizeof(real);
-    return ridge == c[BASE_RIDGE] && is_scaled == (c[IS_BASE_SCALED] != 0.0)
-           && (!is_scaled || !memcmp(units, c + N_CHOICE + self->sums.m, size));
-}
-
-/* Whether weights that follow rows can test the ridge at the next checkpoint. */
+/* Whether weights that follow rows can test the ridge at the next checkpoint: the last choice is that of the last
+ * doubling. Units of no choice are 0. */
 static int tests_ridge(const SingleRows *self)
 {
     const real *c = self->choice;
-    return c && self->keeps && is_base(self, c[RIDGE], c[IS_SCALED] != 0.0, c + N_CHOICE);
+    const ptrdiff_t m = self->sums.m;
+    return c && self->keeps && c[RIDGE] == c[BASE_RIDGE] && c[IS_SCALED] == c[IS_BASE_SCALED]
+           && !memcmp(c + N_CHOICE, c + N_CHOICE + m, (size_t)m * sizeof(real));
 }
 
 /* Note the features that begin to vary in the prepared row, which is learnt next. Each has a unit of its own until
