@@ -1056,7 +1056,7 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
     """A type that is as wide, a missing array, and what is no reader."""
     named = arguments_that_fit()
     sums, recursion = named["whole"], named["recursion"]
-    owners = {"whole": ("tally", "prints", "squares_of_targets"), "recursion": tuple(RECURSION)}
+    owners = {"whole": ("numbers",), "recursion": ("inverse", "numbers")}
     arrays = [(name, None) for name in ("registers", "counts", "hands") if named[name] is not None]
     arrays += [(owner, name) for owner, each in owners.items() for name in each]
     for owner, name in arrays:
@@ -1065,9 +1065,10 @@ def test_arrays_of_single_rows_that_do_not_fit_are_refused():
             other = wrong if name is None else changed(named[owner], name, wrong)
             with pytest.raises((ValueError, TypeError, BufferError)):
                 core.SingleRows(**(named | {owner: other}))
-    for mean in (sums.mean._replace(origin=np.zeros(9)), sums.mean._replace(offset=None)):
-        with pytest.raises((ValueError, TypeError, BufferError)):
-            core.SingleRows(**(named | {"whole": changed(sums, "mean", mean)}))
+    for owner in owners:
+        for wrong in (np.zeros(0), np.zeros(9), np.append(named[owner].numbers, np.zeros(5))):
+            with pytest.raises(ValueError, match="numbers, expected"):
+                core.SingleRows(**(named | {owner: changed(named[owner], "numbers", wrong)}))
     wider = grown(sums, sums.n_features + 1, sums.n_targets)
     for others in ({"inliers": wider}, {"whole": wider}, {"recursion": grown(recursion, 3, 2)}):
         with pytest.raises(ValueError, match=r"numbers, expected|other columns"):
@@ -1123,10 +1124,6 @@ def arguments_that_fit():
     assert named["hands"] is not None
     core.SingleRows(**named)
     return named
-
-
-RECURSION = "inverse", "pending", "weights", "criterion", "factors", "full_penalties"
-"""Arrays of a recursion."""
 
 
 def misfits(array, owner, name):

@@ -248,9 +248,7 @@ static int take_arrays(SingleRows *self, PyObject *kept, PyObject *const *given)
     self->inlier = (row_t){.values = values, .about = image + 2 * size};
     forget_answers(self);
     self->forgets = self->decay != 1.0 || given[6] != Py_None;
-    self->patience = (double)(m / FEATURES_PER_ROW_BETWEEN);
-    if (self->patience < MAX_ROWS_BETWEEN_PREDICTIONS)
-        self->patience = MAX_ROWS_BETWEEN_PREDICTIONS;
+    self->patience = fmax(MAX_ROWS_BETWEEN_PREDICTIONS, (double)(m / FEATURES_PER_ROW_BETWEEN));
     if (given[1] != Py_None && self->inliers.n != n)
         return PyErr_Format(PyExc_ValueError, "inliers have %zd targets, expected %zd", self->inliers.n, n) != NULL;
     return (given[2] == Py_None || take_recursion(kept, given[2], m, n, &self->recursion))

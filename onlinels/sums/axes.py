@@ -10,8 +10,8 @@ import numpy as np
 from onlinels.checks import Integers, Matrix
 from onlinels.numerics import Thing, enlarged, shallow_copy
 
-Axis = Literal["features", "targets", "columns", "pair"]
-"""An axis of features, of targets, of features followed by targets, or one that never changes."""
+Axis = Literal["features", "targets", "columns"]
+"""An axis of features, of targets, or of features followed by targets."""
 
 
 AXES: dict[type, dict[str, tuple[Axis, ...]]] = {}
@@ -77,8 +77,6 @@ class Places(NamedTuple):
             return self.features
         if axis == "targets":
             return self.targets
-        if axis == "pair":
-            return np.arange(2)
         targets = np.where(self.targets < 0, -1, self.n_features + self.targets)
         return np.concatenate((self.features, targets))
 
@@ -106,9 +104,6 @@ def moved_by_axes(thing: Thing, places: Places) -> Thing:
             changes[name] = reindexed(old, places)
             continue
         changes[name] = gathered(old, *map(places.of, axes))
-        if axes[0] == "pair":
-            # `onlinels.core` writes to each row.
-            changes[name] = np.ascontiguousarray(changes[name])
     return with_changes(thing, changes)
 
 
@@ -147,12 +142,11 @@ class Room(NamedTuple):
     def array(self, old: Matrix, axes: tuple[Axis, ...]) -> Matrix:
         """Return an array with this room along its axes, or the array itself."""
         (m, n), (n_old, n_targets) = self.new, self.old
-        lengths = {"features": m, "targets": n, "columns": m + n, "pair": 2}
+        lengths = {"features": m, "targets": n, "columns": m + n}
         shape = tuple([lengths[axis] for axis in axes])
         if old.shape == shape:
             return old
-        # `onlinels.core` writes to each row of a pair, and BLAS to columns.
-        made = np.zeros(shape, old.dtype, order="C" if axes[0] == "pair" else "F")
+        made = np.zeros(shape, old.dtype, order="F")
         if axes[-1] == "columns":
             made[..., :n_old] = old[..., :n_old]
             made[..., m : m + n_targets] = old[..., n_old:]

@@ -116,8 +116,10 @@ class Recursion:
         if "numbers" not in state:
             # Files, and pickles of earlier versions, hold the views.
             others = dict(state)
-            views = [np.ravel(others.pop(name), order="F") for name in VECTORS]
-            state = others | {"numbers": np.concatenate(views)}
+            *vectors, weights = (others.pop(name) for name in VECTORS)
+            if not (are_columns(weights) and all(is_array(each, each.size) for each in vectors)):
+                raise ValueError("the arrays of a recursion are of other types")
+            state = others | {"numbers": np.concatenate((*vectors, weights.ravel("F")))}
         restore(self, state)
 
     @property
