@@ -297,7 +297,7 @@ def test_the_network_forgets_as_its_linear_layer_does(decay):
 def test_a_weight_that_is_no_number_is_refused(w):
     model = ShallowConvClassifier.from_preset("digits", warm_up=30)
     for call in (model.learn_one, model.unlearn_one):
-        with pytest.raises(TypeError, match="w is .*, expected one number"):
+        with pytest.raises(TypeError, match=r"w is .*, expected one number"):
             call({"image": IMAGES[0]}, LABELS[0], w)
     assert model.count == 0
 

@@ -139,7 +139,8 @@ def rows_of(state: State) -> Any:
     kind = GIVEN if choice[IS_SCALED] else AS_THEY_ARE
     is_solved, mode = is_solved_in_core(state), FOLLOW if known.follows else SOLVE
     if not is_solved:
-        mode = mode_of(state)
+        recursion = following.recursion
+        mode = HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
     elif known.follows:
         following.room_for(n_features, n_targets, count, ridge if ridge > 0.0 else 1.0)
     if clock.hands is not None:
@@ -196,14 +197,6 @@ def is_solved_in_core(state: State) -> bool:
     subsets, products = state.subsets, state.subsets.whole.products
     can = SingleRows is not None and bool(products.allows_recursion)
     return can and products.shape[0] <= MAX_FEATURES_SOLVED and not subsets.folds
-
-
-def mode_of(state: State) -> int:
-    """Return how `onlinels.core` answers questions about a state."""
-    if is_solved_in_core(state):
-        return FOLLOW if known_of(state.settings).follows else SOLVE
-    recursion = state.following.recursion
-    return HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
 
 
 def follows_rows(state: State) -> bool:
