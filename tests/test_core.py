@@ -37,7 +37,6 @@ from onlinels import (
     core,
 )
 from onlinels.core import reference
-from onlinels.core import rows as rows_in_numpy
 from onlinels.core.apply import apply
 from onlinels.core.constants import (
     AS_THEY_ARE,
@@ -99,30 +98,10 @@ class HandsOver(mirror.SingleRows):
         return 0
 
 
-class InNumpy(rows_in_numpy.SingleRows):
-    """Single rows in numpy that learn batches one by one, as in C, not in blocks."""
-
-    def predict_learn(self, X, targets, w, scores, variances, times):
-        n = scores.shape[1]
-        if variances is not None or times is not None:
-            return 0
-        for k, x in enumerate(X):
-            column = 0 if self.counts is None else targets[k]
-            if column >= n:
-                return k
-            row = np.append(x, targets[k] if self.counts is None else np.eye(n)[column])
-            found = self.scores_of(x) if self.is_plain(row, w[k]) else NotImplemented
-            if found is NotImplemented:
-                return k
-            scores[k] = found
-            assert self.learn_read(row, w[k], column)
-        return len(X)
-
-
 CORES = {
     "compiled": COMPILED and (COMPILED.Reader, COMPILED.SingleRows),
     "mirror": (mirror.Reader, mirror.SingleRows),
-    "reference": (None, InNumpy),
+    "reference": (None, None),
     "other code": (mirror.Reader, HandsOver),
 }
 
@@ -674,9 +653,6 @@ def test_the_mirror_has_the_functions_of_the_headers():
     own = [name for name, each in vars(mirror).items() if isinstance(each, types.FunctionType)]
     own = [name for name in own if vars(mirror)[name].__module__ == mirror.__name__]
     assert sorted(own) == sorted([*functions, *helpers])
-    # In numpy without a compiler, a row is learnt by functions of these names, too.
-    methods = {*vars(rows_in_numpy.SumsOfRows), *vars(rows_in_numpy.SingleRows)}
-    assert {"centre", "dwarfs", "add_products", "add_row", "move_mean", "fade", "follow"} <= methods
 
 
 READ = [{"x0": value} for value in VALUES] + [{"h": value} for value in ARRAYS]

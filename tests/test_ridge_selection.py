@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.linalg import eigh
 
-from onlinels import LeastSquaresMultiTargetRegressor
+from onlinels import KFold, LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.core.constants import MIN_RIDGE_IF_DEPENDENT, RIDGES_PER_DECADE
 from onlinels.linear.ridge import kinds_of_units, select
 from onlinels.sums.axes import grown
@@ -261,3 +261,21 @@ def test_batches_do_not_change_the_choice_where_rows_can_be_fitted_exactly():
     parts = ([slice(at, at + size) for at in range(0, 72, size)] for size in (1, 7, 72))
     taught = [laws.taught(X, y[:, None], None, "auto", "gram", True, each) for each in parts]
     assert len({model.ridge_ for model in taught}) == 1
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_folds_select_one_ridge_in_any_cut_of_rows_that_are_fitted_exactly(fit_intercept):
+    """Also where features or targets are constant, and all errors are rounding."""
+    for seed in range(6):
+        random = np.random.default_rng(seed)
+        n_rows, n_features = random.integers(5, 40), random.integers(1, 4)
+        X = random.normal(size=(n_rows, n_features)) * 10.0 ** random.integers(-3, 4, n_features)
+        X[:, 0] = (0.1, 1e8 / 3.0, X[0, 0])[seed % 3]
+        y = np.full(n_rows, 0.1) if seed % 5 == 0 else X @ random.normal(size=n_features)
+        ridge = KFold(int(random.integers(2, 6)))
+        batch, single = (LeastSquaresRegressor(ridge, fit_intercept=fit_intercept) for _ in "bs")
+        batch.learn_many(X, y)
+        for x, target in zip(X.tolist(), y.tolist(), strict=True):
+            single.predict_one(dict(enumerate(x)))
+            single.learn_one(dict(enumerate(x)), target)
+        assert single.ridge_ == pytest.approx(batch.ridge_, rel=1e-9), seed

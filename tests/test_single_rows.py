@@ -70,7 +70,6 @@ def mode_of(model):
     """Return how the core answers questions about a model."""
     made, state = [], ready(model._state).copied()
     made_of = mock.Mock(side_effect=lambda **named: made.append(named) or mock.Mock())
-    made_of.solves = True
     with mock.patch.object(single, "SingleRows", made_of):
         single.rows_of(state)
     return made[0]["mode"]

@@ -15,10 +15,10 @@ from onlinels import (
 )
 from onlinels.core.constants import PREDICTED_AT
 from onlinels.linear.model import checked_one
+from onlinels.linear.single import is_learnt_in_core
 from onlinels.linear.state import (
     chosen,
     faded,
-    is_row,
     learn_block,
     learn_row,
     merged,
@@ -54,8 +54,13 @@ CHANGES = {
     "choice that is not due": lambda model: chosen(model._state),
     "ready": lambda model: ready(model._state),
     "row": lambda model: learn_row(model._state, row_of(model)).state,
+    "row without weight": lambda model: (
+        learn_row(model._state, row_of(model)._replace(w=0.0)).state
+    ),
     "block": lambda model: learn_block(model._state, row_of(model), 99.0, None).state,
-    "unlearning": lambda model: pruned(unlearnt(model._state, row_of(model)), False),
+    "unlearning": lambda model: pruned(
+        unlearnt(model._state, row_of(model)), model._state, row_of(model).values, False
+    ),
     "merging": lambda model: merged(model._state, taught(**DECAYING)._state),
     "merging with nothing": lambda model: merged(model._state, model.empty()._state),
     "merging into nothing": lambda model: merged(model.empty()._state, model._state),
@@ -67,7 +72,8 @@ SURVIVES = {
     "choice that is not due": (True, True, True, True),
     "ready": (True, True, True, True),
     "row": (False, True, True, False),
-    "block": (False, False, True, False),
+    "row without weight": (False, True, True, False),
+    "block": (False, False, False, False),
     "unlearning": (False, False, False, False),
     "merging": (False, False, False, False),
     "merging with nothing": (True, True, False, False),
@@ -135,11 +141,11 @@ def test_a_state_that_has_lent_its_arrays_is_spent():
 def test_a_row_for_which_room_is_made_is_learnt_by_the_core():
     model, half = taught(ridge=1.0), taught(ridge=1.0, half_life=9.0)
     wide = row_of(model, ROWS[0] | {"new": 1.0}, "z")
-    assert is_row(model._state, wide)
-    assert is_row(half._state, row_of(half))
+    assert is_learnt_in_core(model._state, wide)
+    assert is_learnt_in_core(half._state, row_of(half))
     first = row_of(model.empty())
-    assert is_row(model.empty()._state, first)
-    assert not is_row(model.empty()._state, first._replace(w=0.0))
+    assert is_learnt_in_core(model.empty()._state, first)
+    assert not is_learnt_in_core(model.empty()._state, first._replace(w=0.0))
 
 
 @pytest.mark.parametrize("settings", [{}, {"half_life": 9.0}, {"forgetting_factor": 0.9}])

@@ -17,13 +17,15 @@ from onlinels.core.reference import (
     scale_after,
     settle,
 )
-from onlinels.core.rows import SingleRows
 
 __all__ = ["IN_USE", "Experts", "Reader", "SingleRows", "StreamRows", "judge_row", "mix_scores"]
 __all__ += ["judge_forecast", "mix_forecasts", "note_core", "scale", "scale_after", "settle"]
 
 Reader: Any = None
 """What reads dicts; None without the extension, where other code does."""
+
+SingleRows: Any = None
+"""What predicts and learns single rows; None without the extension: a row is a batch of one."""
 
 StreamRows: Any = None
 """What predicts and learns rows of stream models; None without the extension."""
@@ -40,7 +42,7 @@ if os.environ.get("ONLINELS_CORE") != "reference":
 
         # A file that another version has left beside its source would write to other memory.
         if compiled.LAYOUT == LAYOUT:
-            Reader, SingleRows = compiled.Reader, compiled.SingleRows  # type: ignore[misc]
+            Reader, SingleRows = compiled.Reader, compiled.SingleRows
             Experts, settle = compiled.Experts, compiled.settle  # type: ignore[misc]
             StreamRows = compiled.StreamRows
             judge_row, mix_scores = compiled.judge_row, compiled.mix_scores
@@ -58,7 +60,7 @@ def note_core() -> None:
     if IN_USE != "compiled" and os.environ.get("ONLINELS_CORE") != "reference":
         logging.getLogger("onlinels").warning(
             "onlinels has no compiled core here: numpy predicts and learns single rows, and takes "
-            "10 to 80 times as long. Install a C compiler (apt install gcc python3-dev), then "
+            "10 to 250 times as long. Install a C compiler (apt install gcc python3-dev), then "
             "onlinels again. To stay with numpy, set the environment variable "
             "ONLINELS_CORE=reference."
         )

@@ -16,17 +16,17 @@
 #include <Python.h>
 
 #ifdef Py_GIL_DISABLED
-#error "Without the global interpreter lock, rows are learnt by onlinels/core/rows.py."
+#error "Without the global interpreter lock, a row is learnt as a batch of one."
 #endif
 
 #include "stream_rows.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 31
+#define LAYOUT 32
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
-/* What methods do stands at their functions, and in `onlinels/core/rows.py` and `reference.py`. */
+/* What methods do stands at their functions, and in `tests/support/mirror.py` and `reference.py`. */
 static PyMethodDef reader_methods[] = {{"row", (PyCFunction)Reader_row, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 static PyMethodDef rows_methods[] = {
     {"label", (PyCFunction)SingleRows_label, METH_O, NULL},

@@ -5,7 +5,7 @@ They stand here too because Python needs them where no compiler was.
 
 from __future__ import annotations
 
-LAYOUT = 31
+LAYOUT = 32
 """Number of the arguments and arrays of the classes in _core.c, and of what their methods change.
 
 It is raised with every change of these, so that a compiled file of another version is not used.
@@ -145,9 +145,6 @@ MIN_PAPER_RIDGE = 10.0 * EPS
 
 MAX_SHARE_LEFT_OUT = 1e-24
 """Sum of squares, relative to the penalty, of a feature that the core leaves out of an inverse."""
-
-GOLDEN_SECTION = 0.6180339887498949
-"""Its multiples, less their whole parts, are all different: entries of a first direction."""
 
 AS_THEY_ARE, GIVEN, DEVIATIONS = range(3)
 """What a ridge acts on: features as they are, divided by given deviations, or by those of all rows.

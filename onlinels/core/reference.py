@@ -68,7 +68,7 @@ transformer that computes a batch. Values that agree to 2e-10 have one number.
 """
 
 
-def hashes_of(values: Numbers, out: Numbers | None = None) -> Numbers:
+def hashes_of(values: Numbers) -> Numbers:
     """Return the hash of every value: 21 bits, 0 for 0; see `onlinels.sums.removals`.
 
     Examples
@@ -77,18 +77,10 @@ def hashes_of(values: Numbers, out: Numbers | None = None) -> Numbers:
     [0, 0, 1397946, 2085071, 1397946]
     """
     # Adding 0 makes -0.0 the same as 0.0.
-    numbers: Numbers = np.right_shift((values + ZERO).view(np.uint64), IGNORED_BITS, out=out)
+    numbers: Numbers = np.right_shift((values + ZERO).view(np.uint64), IGNORED_BITS)
     numbers *= MULTIPLIER
     numbers >>= DROPPED_BITS
     return numbers
-
-
-def prints_of_row(values: Numbers) -> Numbers:
-    """Return the hashes of the values of a row, and their squares, (2, n)."""
-    both = np.empty((2, len(values)), np.uint64)
-    numbers = hashes_of(values, both[0])
-    np.multiply(numbers, numbers, both[1])
-    return both
 
 
 def settle(

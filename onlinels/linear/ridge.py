@@ -80,7 +80,7 @@ from onlinels.numerics import restore
 from onlinels.rows.times import Time, elapsed, exact, is_time, rational
 from onlinels.saving import savable, settings_hold
 from onlinels.sums.axes import Places, Room, gathered
-from onlinels.sums.folds import select_ridge_from_folds
+from onlinels.sums.folds import select_ridge_from_folds, splits_of
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
 from onlinels.sums.selection import (
@@ -720,7 +720,7 @@ def select_ridge_and_units(
     if not can_select or statistics.weight < MIN_SELECTION_ROWS:
         return None, None
     if subsets.folds:
-        known = statistics, [fold.whole for fold in subsets.folds]
+        known = statistics, splits_of([fold.whole for fold in subsets.folds])
         choices = [select_ridge_from_folds(*known, each is not None) for each in tried]
         which = first_best(choices)
         return choices[which].ridge, tried[which]

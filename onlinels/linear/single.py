@@ -29,7 +29,6 @@ from onlinels.core.constants import (
     SOLVE,
 )
 from onlinels.core.reference import is_one_of
-from onlinels.core.rows import SingleRows as InNumpy
 from onlinels.linear.following import MIN_SHARE, Following
 from onlinels.linear.ridge import KINDS_OF_UNITS, core_choice, is_selected
 from onlinels.linear.scoring import normalized, unseen_classes
@@ -132,7 +131,7 @@ def rows_of(state: State) -> Any:
     if following.rows is not None:
         return following.rows
     n_features, n_targets = statistics.products.shape
-    if not (n_features and n_targets):
+    if SingleRows is None or not (n_features and n_targets):
         return None
     known, choice = known_of(state.settings), state.penalty.numbers
     chosen, count = float(choice[RIDGE]), float(statistics.numbers[0])
@@ -140,7 +139,8 @@ def rows_of(state: State) -> Any:
     kind = GIVEN if choice[IS_SCALED] else AS_THEY_ARE
     is_solved, mode = is_solved_in_core(state), FOLLOW if known.follows else SOLVE
     if not is_solved:
-        mode = mode_of(state)
+        recursion = following.recursion
+        mode = HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
     elif known.follows:
         following.room_for(n_features, n_targets, count, ridge if ridge > 0.0 else 1.0)
     if clock.hands is not None:
@@ -175,26 +175,25 @@ def rows_of(state: State) -> Any:
     return following.hold(rows)
 
 
+def is_learnt_in_core(state: State, row: Rows) -> bool:
+    """Return whether the core can learn a row, with its weight, into the sums of a state."""
+    is_there = SingleRows is not None and bool(state.statistics.products.row_arrays())
+    return is_there and min(row.shape) > 0 and bool(np.max(row.w) > 0.0)
+
+
 def takes_rows(state: State) -> bool:
     """Return whether the core learns rows of a state, as long as these are plain."""
     clock, subsets = state.clock, state.subsets
     decays_errors = subsets.whole.rounding.weight and clock.forgets
-    return not (decays_errors or subsets.folds) and clock.is_told
+    can = SingleRows is not None and not (decays_errors or subsets.folds)
+    return can and clock.is_told
 
 
 def is_solved_in_core(state: State) -> bool:
     """Return whether `onlinels.core` solves the sums of a state, unless it meets few digits."""
     subsets, products = state.subsets, state.subsets.whole.products
-    can = getattr(SingleRows, "solves", True) and bool(products.allows_recursion)
+    can = SingleRows is not None and bool(products.allows_recursion)
     return can and products.shape[0] <= MAX_FEATURES_SOLVED and not subsets.folds
-
-
-def mode_of(state: State) -> int:
-    """Return how `onlinels.core` answers questions about a state."""
-    if is_solved_in_core(state):
-        return FOLLOW if known_of(state.settings).follows else SOLVE
-    recursion = state.following.recursion
-    return HAND_BACK if recursion is None or recursion.trust < 1.0 else FOLLOW
 
 
 def follows_rows(state: State) -> bool:
@@ -206,26 +205,10 @@ def follows_rows(state: State) -> bool:
     return state.settings.follows_rows and not is_paper
 
 
-def learn_in_place(state: State, rows: Rows) -> bool:
-    """Learn a row that changes numbers alone, where no compiler was; return whether it is one."""
-    targets, is_known = rows.targets, rows.columns is state.columns
-    if len(targets) != 1 or not is_known or rows.shape != state.statistics.products.shape:
-        return False
-    single = rows_of(state)
-    column = int(targets[0]) if targets.ndim == 1 else 0
-    return isinstance(single, InNumpy) and single.learn_read(
-        row_of(rows), float(np.max(rows.w)), column
-    )
-
-
 def row_calls(state: State, fold: Subsets | None, rows: Rows, decay: float) -> Calls:
     """Return the calls that learn a row, after a decay, into the arrays of a state and a fold."""
-    single: Any = rows_of(state)
     row, w = row_of(rows), float(np.max(rows.w))
-    if isinstance(single, InNumpy):
-        calls: Calls = tuple(single.learning(row, w, decay))
-    else:
-        calls = ((single.learn_checked, row, w, decay),)
+    calls: Calls = ((rows_of(state).learn_checked, row, w, decay),)
     if fold is not None:
         of_fold = replace(state, subsets=fold, counts=None, following=Following())
         calls += row_calls(of_fold, None, rows, decay)

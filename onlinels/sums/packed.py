@@ -9,7 +9,7 @@ from scipy.linalg.blas import dgemm, dsymm, dsyr2k, dsyrk, dtrsm
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 
 from onlinels.checks import Floats, Matrix
-from onlinels.numerics import Calls, are_columns, enlarged, product
+from onlinels.numerics import Calls, are_columns, product
 from onlinels.saving import savable
 from onlinels.sums.axes import Places, Room, gathered, is_growth
 
@@ -172,13 +172,9 @@ class PackedSymmetric:
     def reindexed(self, places: Places) -> Self:
         """Return the rows and columns of other features; both matrices may share panels."""
         columns = places.features
-        if not is_growth(columns, self.size):
-            return type(self).of(gathered(symmetric(self.upper()), columns, columns))
-        new = type(self)(len(columns))
-        for number, mine in enumerate(self.panels):
-            both = zip(mine, new.panels[number], strict=True)
-            new.panels[number] = Panel(*(enlarged(part, *larger.shape) for part, larger in both))
-        return new
+        if is_growth(columns, self.size):
+            return self.with_room(Room((self.size, 0), (len(columns), 0)))
+        return type(self).of(gathered(symmetric(self.upper()), columns, columns))
 
     def with_room(self, room: Room) -> Self:
         """Return a matrix with room for more columns, or this matrix."""

@@ -11,7 +11,8 @@ from scipy.linalg.lapack import dpotrf
 from onlinels.checks import Floats, Integers
 from onlinels.core import settle
 from onlinels.core.constants import KEPT, MAX_RUNNING_LEVERAGE, SCALE
-from onlinels.numerics import are_columns, is_array, restore, shallow_copy
+from onlinels.core.reference import absorb, leverage_of
+from onlinels.numerics import Calls, are_columns, is_array, restore, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.axes import Places, Room, gathered, grown, is_growth
 from onlinels.sums.packed import symmetric
@@ -236,6 +237,18 @@ class Recursion:
         new.full_penalties[:], new.pending[:] = self.full_penalties[:-1], self.pending[:-1]
         new.criterion[:], new.factors[:], new.trust = self.criterion, self.factors, self.trust
         return new
+
+    def plan_row(self, z: Floats, v: Floats, w: float, decay: float) -> Calls:
+        """Return calls that learn a row about the mean; none if it outweighs rows and ridge."""
+        image, leverage = leverage_of(self.inverse, self.pending, self.factors, z)
+        leverage *= w / decay
+        if not (leverage >= 0.0 and 1.0 + leverage <= MAX_RUNNING_LEVERAGE):
+            return ()
+        errors, ratio = v - z @ self.weights, w / (1.0 + leverage)
+        gain = ratio / float(self.factors[SCALE] * decay)
+        criterion = decay * self.criterion + ratio * errors**2
+        learning = absorb(self.inverse, self.weights, self.factors, decay, gain, image, errors)
+        return ((self.criterion.__setitem__, ..., criterion), *learning)
 
     def answer_and_learn(
         self,
