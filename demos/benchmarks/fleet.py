@@ -208,7 +208,7 @@ def table_of_consumers(n_events: int) -> Any:
 def table_of_costs(widths: tuple[int, ...], is_quick: bool) -> Any:
     names = [name for name in MODELS if not takes_labels(MODELS[name]())]
     lines = [(name, width) for width in widths for name in names]
-    n_times = 10 if is_quick else 200
+    n_times = 10 if is_quick else 100
     found = [dict(costs_of(name, width, n_times)) for name, width in bar(lines, "costs")]
     table = table_of("model, features", *found[0], title=f"a model after {N_LEARNT} rows")
     for (name, width), costs in zip(lines, found, strict=True):
@@ -228,7 +228,7 @@ def costs_of(name: str, width: int, n_times: int) -> Iterator[tuple[str, float]]
         predict_and_learn(model, x, y)
     rest = iter(rows[N_LEARNT:])
     yield "predict, learn", seconds_of(lambda: predict_and_learn(model, *next(rest)), n_times)
-    yield "bytes in memory", call_alone(bytes_of_a_model, name, width, 2 * n_times)
+    yield "bytes in memory", call_alone(bytes_of_a_model, name, width, n_times)
     for store, (dump, load) in STORES.items():
         if store == "pickle" or not name.startswith("river"):
             saved = dump(model)
