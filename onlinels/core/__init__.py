@@ -7,20 +7,10 @@ from functools import cache
 from typing import Any
 
 from onlinels.core.constants import LAYOUT
-from onlinels.core.reference import (
-    Experts,
-    judge_forecast,
-    judge_row,
-    mix_forecasts,
-    mix_scores,
-    scale,
-    scale_after,
-    settle,
-)
+from onlinels.core.reference import settle
 from onlinels.core.rows import SingleRows
 
-__all__ = ["IN_USE", "Experts", "Reader", "SingleRows", "StreamRows", "judge_row", "mix_scores"]
-__all__ += ["judge_forecast", "mix_forecasts", "note_core", "scale", "scale_after", "settle"]
+__all__ = ["IN_USE", "Reader", "SingleRows", "StreamRows", "note_core", "settle"]
 
 Reader: Any = None
 """What reads dicts; None without the extension, where other code does."""
@@ -47,11 +37,7 @@ if os.environ.get("ONLINELS_CORE") != "reference":
         # A file that another version has left beside its source would write to other memory.
         if compiled.LAYOUT == LAYOUT:
             Reader, SingleRows = compiled.Reader, compiled.SingleRows  # type: ignore[misc]
-            Experts, settle = compiled.Experts, compiled.settle  # type: ignore[misc]
-            StreamRows = compiled.StreamRows
-            judge_row, mix_scores = compiled.judge_row, compiled.mix_scores
-            judge_forecast, mix_forecasts = compiled.judge_forecast, compiled.mix_forecasts
-            scale, scale_after = compiled.scale, compiled.scale_after
+            settle, StreamRows = compiled.settle, compiled.StreamRows
             find_ridge, tries_ridge = compiled.find_ridge, compiled.tries_ridge
             IN_USE = "compiled"
 
