@@ -458,6 +458,15 @@ static const real *given_scores(const StreamRows *self, PyObject *plain)
     return plain == Py_None ? NULL : memory_in(plain, self->n ? self->n : 1, REALS, TO_READ);
 }
 
+/* A call of a method, for one C loop: see `onlinels/core/apply.py`. */
+static PyObject *planned_call(StreamRows *self, const char *name)
+{
+    PyObject *key = PyUnicode_InternFromString(name); /* types remember what they are asked for */
+    PyObject *method = key ? PyObject_GetAttr((PyObject *)self, key) : NULL;
+    Py_XDECREF(key);
+    return method ? Py_BuildValue("((N))", method) : NULL;
+}
+
 /* Write the forecast of a row: forecast(x, out, plain), where x is a dict or a row that Python code has read, and plain
  * the scores of plain least squares or None. Return calls by which the scale learns the row if labels are late. */
 static PyObject *StreamRows_forecast(StreamRows *self, PyObject *args)
@@ -473,8 +482,7 @@ static PyObject *StreamRows_forecast(StreamRows *self, PyObject *args)
     if (!read_ordinary(self, x) || (learns_scale && !self->knows_gaps) || !forecast_row(self, plain))
         return not_known();
     memcpy(out, self->forecast, (size_t)self->size * sizeof(real));
-    return learns_scale ? Py_BuildValue("((N))", PyObject_GetAttrString((PyObject *)self, "learn_scale"))
-                        : PyTuple_New(0);
+    return learns_scale ? planned_call(self, "learn_scale") : PyTuple_New(0);
 }
 
 /* ---- Learning ---------------------------------------------------------------------------------- */
@@ -676,7 +684,7 @@ static PyObject *StreamRows_plan(StreamRows *self, PyObject *args)
         return NULL;
     if (!read_lesson(self, x, y, w) || !prepare_lesson(self, stored, size, plain))
         return not_known();
-    return Py_BuildValue("((N))", PyObject_GetAttrString((PyObject *)self, "learn_planned"));
+    return planned_call(self, "learn_planned");
 }
 
 static PyObject *StreamRows_learn_planned(StreamRows *self, PyObject *none)
