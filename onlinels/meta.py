@@ -23,9 +23,8 @@ from onlinels.checks import (
     row_blocks,
     wrong_type,
 )
-from onlinels.core import judge_row
+from onlinels.core import losses_of
 from onlinels.core.apply import apply
-from onlinels.core.constants import N_EXPERTS
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel, columns_for, scores_of
 from onlinels.linear.prequential import Answers, labels_before
@@ -679,9 +678,9 @@ class CalibratedClassifier(WrappedClassifier):
             """Return the prediction, and the losses of the scales in this row."""
             scores, classes = self._row_scores(x), self.classes
             added = np.zeros(len(SOFTMAX_SCALES))
-            if y in classes:  # To the last bit as `learn_one`, which judges no experts either.
-                none, known = np.zeros(N_EXPERTS), (classes.index(y), float(self.count), w)
-                judge_row(none, scores, SOFTMAX_SCALES, none, added, *known)
+            if y in classes:  # To the last bit as the core does.
+                known = classes.index(y), float(self.count), w
+                losses_of(scores, SOFTMAX_SCALES, added, *known)
             return classes[scores.argmax()] if classes else None, added
 
         predicted, added = read_whole(read, self)

@@ -52,8 +52,12 @@ from onlinels.core.constants import (
     IS_BASE_SCALED,
     IS_KNOWN,
     IS_SCALED,
+    LABEL_BEFORE,
+    LAST_LABEL,
     N_CHOICE,
+    N_COUNTS,
     N_EXPERTS,
+    N_HEAD,
     N_LINEAR,
     NEXT_DUE,
     OTHER_PRIORS,
@@ -67,7 +71,7 @@ from onlinels.core.constants import (
 from onlinels.linear import prequential, single
 from onlinels.rows import batch
 from onlinels.stream import base as stream_base
-from onlinels.stream import classifier, features, regressor
+from onlinels.stream.rows import ArrayRows
 from onlinels.sums.axes import grown
 from onlinels.sums.forms import GramSums
 from onlinels.sums.rows import Rows
@@ -896,16 +900,7 @@ def test_interrupts_at_any_time(n_rows):
 @contextlib.contextmanager
 def reference_of_streams():
     """Let stream models score and learn rows by the reference."""
-    with (
-        mock.patch.object(stream_base, "StreamRows", None),
-        mock.patch.object(stream_base, "Experts", reference.Experts),
-        mock.patch.object(classifier, "judge_row", reference.judge_row),
-        mock.patch.object(classifier, "mix_scores", reference.mix_scores),
-        mock.patch.object(regressor, "mix_forecasts", reference.mix_forecasts),
-        mock.patch.object(regressor, "judge_forecast", reference.judge_forecast),
-        mock.patch.object(features, "scale", reference.scale),
-        mock.patch.object(features, "scale_after", reference.scale_after),
-    ):
+    with mock.patch.object(stream_base, "StreamRows", None):
         yield
 
 
@@ -948,67 +943,84 @@ def test_arrays_of_experts_that_do_not_fit_are_refused():
     """As in a file that somebody has changed."""
     model = StreamClassifier()
     model.learn_many([{"a": 1.0}, {"a": 2.0, "b": 1.0}], ["x", "y"])
-    arrays = model._state.arrays()
+    named = laws.arguments_of_rows(model)
+    arrays = named["experts"]
     for number, array in enumerate(arrays):
         wrong = np.append(array, array[:1], axis=0)
         with pytest.raises((ValueError, BufferError)):
-            core.Experts((*arrays[:number], wrong, *arrays[number + 1 :]))
+            core.StreamRows(**named | {"experts": (*arrays[:number], wrong, *arrays[number + 1 :])})
         if array.dtype.kind == "i":
             for place in (-9, 2**40):
                 others = *arrays[:number], np.full_like(array, place), *arrays[number + 1 :]
                 with pytest.raises(ValueError, match="outside a row"):
-                    core.Experts(others)
+                    core.StreamRows(**named | {"experts": others})
 
 
-def experts_of(kind):
-    """Return experts with arrays of their own, and these arrays."""
+def rows_of_stream(kind):
+    """Return rows of a stream model with arrays of their own, these arrays, and scores."""
     model = StreamClassifier()
     for row in range(8):
         model.learn_one({"a": row % 3, "b": row % 2}, "xyz"[row % 3])
-    arrays = tuple(each.copy(order="K") for each in model._state.arrays())
-    return kind(arrays), arrays
+    model.predict_one({"a": 1.0, "b": 1.0})
+    named = laws.arguments_of_rows(model)
+    for name in ("experts", "arrays"):
+        named[name] = tuple(each.copy(order="K") for each in named[name])
+    return kind(**named), (*named["experts"], *named["arrays"]), np.array([0.5, 0.25, 0.25])
 
 
-both = pytest.mark.parametrize(
-    "kind", [pytest.param(core.Experts, marks=compiled), reference.Experts]
-)
+both = pytest.mark.parametrize("kind", [pytest.param(core.StreamRows, marks=compiled), ArrayRows])
 HOSTILE = (-(10**12), -(2**40), -2, 3, 2**40, 2**62)
+ROW = np.array([1.0, 0.5]), ()
 
 
 @both
 def test_a_last_label_outside_counts_as_none(kind):
-    row, found = np.array([0.5, -0.5]), []
+    found = []
     for last in (-1, *HOSTILE):
-        experts, arrays = experts_of(kind)
-        scores = np.zeros((PLAIN, 3))
-        experts.scores(row, last, scores)
-        assert experts.prepare(1.0)
-        apply(experts.plan(-scores[:N_LINEAR], 1, False, 1.0))
-        found.append([scores, *arrays])
+        rows, arrays, plain = rows_of_stream(kind)
+        forecast = np.zeros(N_HEAD + 2 + N_EXPERTS + 3)
+        rows.forecast(ROW, forecast, plain)
+        forecast[LABEL_BEFORE] = last
+        apply(rows.plan(ROW, 1, 1.0, forecast, 0.0, False, plain))
+        found.append(arrays)
     for other in found[1:]:
         for one, another in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(one, another)
 
 
 @both
+@pytest.mark.parametrize("last", HOSTILE)
+def test_a_last_label_of_the_model_outside_counts_as_none(kind, last):
+    found = []
+    for each in (-1, last):
+        rows, arrays, plain = rows_of_stream(kind)
+        forecast = np.zeros(N_HEAD + 2 + N_EXPERTS + 3)
+        arrays[12 + 3 * 5 + 2 * 2][LAST_LABEL] = each
+        rows.forecast(ROW, forecast, plain)
+        found.append(forecast[N_HEAD:])
+    np.testing.assert_array_equal(*found)
+
+
+@both
 @pytest.mark.parametrize("column", HOSTILE)
 def test_a_class_without_a_score_is_refused(kind, column):
-    experts, arrays = experts_of(kind)
+    rows, arrays, plain = rows_of_stream(kind)
     before = [each.copy() for each in arrays]
+    assert rows.plan(ROW, column, 1.0, None, 0.0, False, plain) is NotImplemented
+    experts = reference.Experts(arrays[: 12 + 3 * 5 + 2 * 2])
     experts.scores(np.zeros(2), 0, np.zeros((PLAIN, 3)))
     experts.prepare(1.0)
     with pytest.raises(ValueError, match="no score"):
         experts.plan(np.zeros((N_LINEAR, 3)), column, False, 1.0)
-    if kind is not reference.Experts:
-        with pytest.raises(ValueError, match="no score"):
-            experts.learn(np.zeros((N_LINEAR, 3)), column, False, 1.0)
     with pytest.raises(ValueError, match="no score"):
-        (core if kind is core.Experts else reference).judge_row(
+        reference.judge_row(
             *(np.zeros(N_EXPERTS), np.zeros(3), np.ones(2)),
             *(np.zeros(N_EXPERTS), np.zeros(2), column, 1.0, 1.0),
         )
     # `prepare` adds the pending product to an inverse; nothing else changes.
-    for one, other in zip(arrays[:12], before[:12], strict=True):
+    others = [each for number, each in enumerate(before) if not 12 <= number < 27]
+    arrays = [each for number, each in enumerate(arrays) if not 12 <= number < 27]
+    for one, other in zip(arrays, others, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -1016,15 +1028,33 @@ def test_a_class_without_a_score_is_refused(kind, column):
 @pytest.mark.parametrize("place", HOSTILE)
 def test_places_are_checked_again_when_they_are_used(place):
     """Whoever has changed them since they were checked, memory of others is not touched."""
-    for number in range(len(experts_of(core.Experts)[1])):
-        experts, arrays = experts_of(core.Experts)
-        if arrays[number].dtype.kind == "i":
+    for number in range(len(rows_of_stream(core.StreamRows)[1])):
+        rows, arrays, plain = rows_of_stream(core.StreamRows)
+        if arrays[number].dtype.kind == "i" and len(arrays[number]) != N_COUNTS:
             arrays[number][:] = place
-            scores = np.zeros((PLAIN, 3))
-            experts.scores(np.array([0.5, -0.5]), 1, scores)
-            assert np.isfinite(scores).all()
-            if experts.prepare(1.0):
-                experts.learn(-scores[:N_LINEAR], 1, False, 1.0)
+            forecast = np.zeros(N_HEAD + 2 + N_EXPERTS + 3)
+            rows.forecast(ROW, forecast, plain)
+            assert np.isfinite(forecast).all()
+            apply(rows.plan(ROW, 1, 1.0, forecast, 0.0, False, plain))
+
+
+@compiled
+@strategies.examples(60)
+@given(st.data(), st.sampled_from([StreamClassifier, StreamRegressor]))
+def test_no_stored_forecast_makes_rows_read_other_memory(data, kind):
+    """As in a file that somebody has changed, however it came past the checks of files."""
+    model = kind()
+    for row in range(8):
+        model.learn_one({"a": row % 3, "b": row % 2}, row % 3)
+    rows, n = core.StreamRows(**laws.arguments_of_rows(model)), 3 if kind is StreamClassifier else 1
+    number = st.sampled_from([0.0, 1.0, 2.0, 3.0, 7.0, -1.0, 1e300, np.inf, np.nan, -(2.0**62)])
+    stored = np.array(data.draw(st.lists(number, max_size=24)))
+    delay = data.draw(st.sampled_from([0.0, 1.0, 1e300, np.nan, -1.0]))
+    gaps = data.draw(st.sampled_from([(), (0,), (-1,), (2**62,), ("a",)]))
+    given_ = np.array([1.0, np.nan if gaps else 2.0]), gaps
+    calls = rows.plan(given_, 1, 1.0, stored, delay, data.draw(st.booleans()), np.full(n, 0.5))
+    if calls is not NotImplemented:
+        apply(calls)
 
 
 @compiled
@@ -1219,7 +1249,7 @@ def test_what_refers_to_its_model_is_collected(case):
 
 @compiled
 def test_compiled_objects_take_part_in_garbage_collection():
-    for thing in (owned_reader().model, owned_rows().model, experts_of(core.Experts)[0]):
+    for thing in (owned_reader().model, owned_rows().model, rows_of_stream(core.StreamRows)[0]):
         assert gc.is_tracked(thing)
         assert type(thing) in gc.get_referents(thing)
-        assert any(type(each) is tuple for each in gc.get_referents(thing))
+        assert any(type(each) in (tuple, dict) for each in gc.get_referents(thing))

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import onlinels
 from onlinels import StreamClassifier, StreamRegressor, core
-from onlinels.core.constants import DUE_WEIGHT, KEPT, NEXT_DUE
+from onlinels.core.apply import apply
+from onlinels.core.constants import DUE_WEIGHT, KEPT, NEXT_DUE, ROWS_LEARNT
 from onlinels.stream import base
 from support import laws, strategies
 
@@ -27,6 +28,25 @@ NAMES = "abcde"
 
 class Odd(dict):
     """A sample of another type."""
+
+
+class Handed:
+    """`StreamRows` that hand back all samples, which Python code then reads."""
+
+    def __init__(self, **named):
+        self.rows = core.StreamRows(**named)
+        self.waits, self.forget = self.rows.waits, self.rows.forget
+
+    def hand_over(self, *arguments):
+        return NotImplemented
+
+    scores = label = probabilities = normal = learn = hand_over
+
+    def forecast(self, row, *others):
+        return NotImplemented if type(row) is dict else self.rows.forecast(row, *others)
+
+    def plan(self, row, *others):
+        return NotImplemented if type(row) is dict else self.rows.plan(row, *others)
 
 
 class Program:
@@ -124,8 +144,8 @@ def assert_alike(seed, kind, n_acts):
     for number in range(n_acts):
         act = program.act()
         found = told_of(act, models[0])
-        used += models[0]._known.rows is not None
-        with mock.patch.object(base, "StreamRows", None):
+        used += models[0]._known.known_rows is not None
+        with mock.patch.object(base, "StreamRows", Handed):
             expected = told_of(act, models[1])
         if isinstance(found, kind):
             models = [found, expected]
@@ -152,7 +172,7 @@ def test_a_long_stream_passes_what_is_due_after_so_many_rows(kind):
     for number, row in enumerate(random_.normal(size=(1300, 2)).tolist()):
         x = {"a": row[0], "b": row[1] + 0.01 * number}
         y = row[0] if kind is StreamRegressor else row[0] > 0.0
-        for rows, model in zip((core.StreamRows, None), models, strict=True):
+        for rows, model in zip((core.StreamRows, Handed), models, strict=True):
             with mock.patch.object(base, "StreamRows", rows):
                 model.predict_one(x)
                 model.learn_one(x, y)
@@ -223,16 +243,15 @@ def test_a_model_that_rows_change_while_it_reads_reads_again(kind):
 def arguments_of(kind):
     """Return the arguments of `StreamRows` for a model, and the model's state."""
     model = trained(kind)
-    with mock.patch.object(base, "StreamRows", lambda **named: named):
-        model._state  # noqa: B018
-        model.learn_one(SAMPLES[0], 0.5 if kind is StreamRegressor else "y")
-    return vars(model)["_state"].rows, vars(model)["_state"]
+    return laws.arguments_of_rows(model), model._state
 
 
 def others_than(value):
     """Yield what is no such argument."""
     if isinstance(value, np.ndarray):
-        yield from (value.ravel()[:-1].copy(), value.astype(np.float32), None, "text")
+        yield from (value.astype(np.float32), None, "text")
+        if value.size:
+            yield value.ravel()[:-1].copy()
     elif isinstance(value, tuple):
         yield from (None, value[:-1], (*value, *value[:1])) if value else (None, ("y",))
     elif not isinstance(value, (int, float, dict)):
@@ -250,37 +269,60 @@ def test_arguments_that_do_not_fit_are_refused(kind):
         for arrays[number] in others_than(array):
             cases.append(("arrays", tuple(arrays)))
     for name, other in cases:
-        is_longer = name == "arrays" and other is not None and len(other) > len(named["arrays"])
-        if is_longer or (name == "pending" and other is None):
-            continue  # What is more is not read; and no row may be pending.
+        is_tuple = name in ("arrays", "experts") and other is not None
+        if is_tuple and len(other) > len(named[name]):
+            continue  # What is more is not read.
         with pytest.raises((TypeError, ValueError, IndexError, BufferError)):
             core.StreamRows(**named | {name: other})
 
 
+def forecast_and_learn(rows, x, forecast, y):
+    assert rows.forecast(x, forecast, None) == ()
+    apply(rows.plan(x, y, 1.0, forecast, 0.0, False, None))
+
+
+def learn_in_turn(rows, numbers, x, y):
+    """Learn a row at once, but if it makes a power of 2 rows, as Python code does then."""
+    n_rows = int(numbers[ROWS_LEARNT])
+    if n_rows & (n_rows + 1):
+        assert rows.learn(x, y, 1.0) is None
+    else:
+        assert rows.learn(x, y, 1.0) is NotImplemented
+        apply(rows.plan(x, y, 1.0, None, 0.0, False, None))
+        rows.forget()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_memory_and_no_reference_is_lost(kind):
-    (named, state), y = arguments_of(kind), 0.5 if kind is StreamRegressor else "y"
+    (named, state), y = arguments_of(kind), {StreamRegressor: 0.5, StreamClassifier: "y"}[kind]
     # No row is due for Python code.
     state.plain.model._state.following.registers[[NEXT_DUE, DUE_WEIGHT]] = np.inf, 0.0
     odd = [{"a": "text"}, {"a": 1.0, "z": 1.0}, {}, Odd(SAMPLES[0]), {"a": 1e200}]
     kept = [SAMPLES[0], *SAMPLES[0], *SAMPLES[0].values(), *odd, *named.values()]
+    numbers, forecast = named["arrays"][0], np.empty(state.size)
+    row = np.array([*SAMPLES[0].values()]), ()
+    column = {"y": 0, 0.5: 0.5}[y]
 
     def turn():
         rows = core.StreamRows(**named)
         for each in state.memories:
             each.factors[KEPT] = 1.0
+        named["arrays"][1][:] = 0
         for x in SAMPLES[:5]:
-            assert rows.learn(x, y, 1.0) is None
+            learn_in_turn(rows, numbers, x, y)
             for ask in (rows.scores, rows.label, rows.probabilities, rows.normal):
                 ask(x)
-            rows.learn(x, y, 1.0)
+            learn_in_turn(rows, numbers, x, y)
         for x in odd:
             assert rows.learn(x, y, 1.0) is rows.label(x) is NotImplemented or not x
         assert rows.learn(SAMPLES[0], None, 1.0) is NotImplemented
         rows.normal(SAMPLES[0])
         rows.label(SAMPLES[0])
-        assert rows.told()[0] == rows.count() > 4
-        assert rows.learn(SAMPLES[0], y, 1.0) is NotImplemented
+        assert len(rows.waits()[1]) == 8 * len(forecast)
+        rows.forget()
+        assert rows.waits() is None
+        forecast_and_learn(rows, SAMPLES[0], forecast, y)
+        forecast_and_learn(rows, row, forecast, column)
 
     for _ in range(3):
         turn()

@@ -4,10 +4,12 @@ import lzma
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import onlinels
 from onlinels import StreamClassifier, StreamRegressor
+from onlinels.core.constants import DELAY, LAST_LABEL, ROWS_LEARNT
 from support import laws, version_4
 
 FORMER = Path(__file__).with_name("streams_of_version_3.xz")
@@ -72,3 +74,38 @@ def test_models_of_version_4_go_on(name, read):
     found = {"models": onlinels.loads, "pickles": pickle.loads}[read](FORMAT_4[read])[name]
     expected = taught(type(found))
     assert_goes_on(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:Texts among numbers")
+@pytest.mark.parametrize("last", [-(2.0**40), -2.0, 5.0, 0.5, 2.0**62, 2.0**63, np.nan, np.inf])
+def test_a_last_label_without_a_column_is_refused(last):
+    model = taught(StreamClassifier)
+    model._state.numbers[LAST_LABEL] = last
+    with pytest.raises(ValueError, match="StreamClassifier"):
+        onlinels.loads(onlinels.dumps(model))
+
+
+@pytest.mark.filterwarnings("ignore:Texts among numbers")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [ROWS_LEARNT, DELAY])
+@pytest.mark.parametrize("count", [-1.0, 0.5])
+def test_counts_that_are_none_are_refused(kind, number, count):
+    model = taught(kind)
+    saved = vars(model)["_state"].numbers.copy()
+    saved[number] = count
+    state = model._own_state() | {"_numbers": saved}
+    with pytest.raises(ValueError, match=r".*"):
+        onlinels.loads(onlinels.dumps(unpickled(kind, state)))
+
+
+def unpickled(kind, state):
+    model = kind.__new__(kind)
+    model.__setstate__(state)
+    return model
+
+
+@pytest.mark.parametrize("last", [-(10**12), -2, 2.5, None, "0"])
+def test_a_last_label_of_a_former_file_without_a_column_is_refused(last):
+    saved = {"_count": 8, "_delay": 0, "_last": last}
+    with pytest.raises((TypeError, ValueError)):
+        StreamClassifier()._state.take_former(saved)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import StreamClassifier, StreamRegressor
+from onlinels.core.constants import ERROR_WEIGHT
 from support import laws, strategies
 
 MODELS = pytest.mark.parametrize("make", [StreamClassifier, StreamRegressor])
@@ -57,7 +58,8 @@ def test_targets_of_rows_without_weight_judge_nothing():
     found, expected = (np.log([*each.shares.values()]) - prior for each in both)
     # Recent errors fade, as with every row.
     np.testing.assert_allclose(found - found[0], 0.99 * (expected - expected[0]), atol=1e-12)
-    assert model._state.weight == pytest.approx(0.99 * before._state.weight)
+    weight, weight_before = (each._state.numbers[ERROR_WEIGHT] for each in both)
+    assert weight == pytest.approx(0.99 * weight_before)
     assert_memories_kept(model, before)
 
 

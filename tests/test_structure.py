@@ -90,7 +90,7 @@ def test_no_call_sets_what_it_resets_afterwards(path):
     assert not [each for each in words if each in MODULES[path]]
 
 
-SAME_MEANING = "__all__ ACTIVATIONS EXPERTS LEARNING_RATE MEMORIES Model PRIORS"
+SAME_MEANING = "__all__ ACTIVATIONS EXPERTS MEMORIES Model PRIORS"
 """The settings of a module, which may have one name where they do one thing in several modules."""
 
 

@@ -40,7 +40,7 @@ from stream_regressors import bundled, water_flow
 from streams import FILES, MADE, Row, of_file, three_concepts
 
 from onlinels import LeastSquaresClassifier, StreamClassifier
-from onlinels.stream.features import MAX_CATEGORIES
+from onlinels.core.constants import MAX_CATEGORIES
 
 ROWS, QUICK_ROWS = 4000, 300
 DELAYS = "0", "48", "200", "1000", "random", "a fifth"

@@ -7,19 +7,10 @@ from functools import cache
 from typing import Any
 
 from onlinels.core.constants import LAYOUT
-from onlinels.core.reference import (
-    Experts,
-    judge_forecast,
-    judge_row,
-    mix_forecasts,
-    mix_scores,
-    scale,
-    scale_after,
-    settle,
-)
+from onlinels.core.reference import losses_of, settle
 
-__all__ = ["IN_USE", "Experts", "Reader", "SingleRows", "StreamRows", "judge_row", "mix_scores"]
-__all__ += ["judge_forecast", "mix_forecasts", "note_core", "scale", "scale_after", "settle"]
+__all__ = ["IN_USE", "Reader", "SingleRows", "StreamRows", "losses_of", "note_core"]
+__all__ += ["settle"]
 
 Reader: Any = None
 """What reads dicts; None without the extension, where other code does."""
@@ -43,11 +34,8 @@ if os.environ.get("ONLINELS_CORE") != "reference":
         # A file that another version has left beside its source would write to other memory.
         if compiled.LAYOUT == LAYOUT:
             Reader, SingleRows = compiled.Reader, compiled.SingleRows
-            Experts, settle = compiled.Experts, compiled.settle  # type: ignore[misc]
             StreamRows = compiled.StreamRows
-            judge_row, mix_scores = compiled.judge_row, compiled.mix_scores
-            judge_forecast, mix_forecasts = compiled.judge_forecast, compiled.mix_forecasts
-            scale, scale_after = compiled.scale, compiled.scale_after
+            losses_of, settle = compiled.losses_of, compiled.settle
             IN_USE = "compiled"
 
 

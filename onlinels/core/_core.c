@@ -1,8 +1,8 @@
 /* The heart in C, bound to CPython's limited API: rows of dicts and arrays, predicted and learnt.
  *
  * The equations stand in recursion.h, solve.h and stream.h, which know no Python. Their binding: `Reader` in reading.h;
- * `SingleRows` in model.h, its answers in answers.h, the rows that it learns in learning.h; `Experts` in experts.h,
- * and `StreamRows` in stream_rows.h.
+ * `SingleRows` in model.h, its answers in answers.h, the rows that it learns in learning.h; and
+ * `StreamRows` in stream_rows.h.
  *
  * No Python code runs inside a call: names and labels of other types than Python's and numpy's own,
  * whose `__eq__` might be Python code, are handed back. So no other thread, and no interrupt, comes
@@ -22,7 +22,7 @@
 #include "stream_rows.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 32
+#define LAYOUT 33
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
@@ -48,29 +48,22 @@ static PyMethodDef rows_methods[] = {
     {"learn_many", (PyCFunction)SingleRows_learn_many, METH_VARARGS, NULL},
     {"predict_learn", (PyCFunction)SingleRows_predict_learn, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
-static PyMethodDef experts_methods[] = {
-    {"scores", (PyCFunction)Experts_scores, METH_VARARGS, NULL},
-    {"prepare", (PyCFunction)Experts_prepare, METH_O, NULL},
-    {"learn", (PyCFunction)Experts_learn, METH_VARARGS, NULL},
-    {"plan", Experts_plan, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL}};
 static PyMethodDef stream_methods[] = {
     {"scores", (PyCFunction)StreamRows_scores, METH_O, NULL},
     {"label", (PyCFunction)StreamRows_label, METH_O, NULL},
     {"probabilities", (PyCFunction)StreamRows_probabilities, METH_O, NULL},
     {"normal", (PyCFunction)StreamRows_normal, METH_O, NULL},
     {"learn", (PyCFunction)(void (*)(void))StreamRows_learn, METH_FASTCALL, NULL},
-    {"told", (PyCFunction)StreamRows_told, METH_NOARGS, NULL},
-    {"count", (PyCFunction)StreamRows_count, METH_NOARGS, NULL},
+    {"waits", (PyCFunction)StreamRows_waits, METH_NOARGS, NULL},
+    {"forget", (PyCFunction)StreamRows_forget, METH_NOARGS, NULL},
+    {"forecast", (PyCFunction)StreamRows_forecast, METH_VARARGS, NULL},
+    {"learn_scale", (PyCFunction)StreamRows_learn_scale, METH_NOARGS, NULL},
+    {"plan", (PyCFunction)StreamRows_plan, METH_VARARGS, NULL},
+    {"learn_planned", (PyCFunction)StreamRows_learn_planned, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 static PyMethodDef module_methods[] = {
     {"settle", settle, METH_VARARGS, NULL},
-    {"scale", scale, METH_VARARGS, NULL},
-    {"scale_after", scale_after, METH_VARARGS, NULL},
-    {"mix_scores", mix_scores, METH_VARARGS, NULL},
-    {"judge_row", judge_row, METH_VARARGS, NULL},
-    {"mix_forecasts", mix_numbers, METH_VARARGS, NULL},
-    {"judge_forecast", judge_forecast, METH_VARARGS, NULL},
+    {"losses_of", losses_of, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
 #define FLAGS (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC)
@@ -81,9 +74,7 @@ static PyMethodDef module_methods[] = {
     }
 static PyType_Slot reader_slots[] = SLOTS(Reader, reader_methods);
 static PyType_Slot rows_slots[] = SLOTS(SingleRows, rows_methods);
-static PyType_Slot experts_slots[] = SLOTS(Experts, experts_methods);
 static PyType_Slot stream_slots[] = SLOTS(StreamRows, stream_methods);
-static PyType_Spec experts_spec = {"onlinels.core._core.Experts", sizeof(Experts), 0, FLAGS, experts_slots};
 static PyType_Spec reader_spec = {"onlinels.core._core.Reader", sizeof(Reader), 0, FLAGS, reader_slots};
 static PyType_Spec stream_spec = {"onlinels.core._core.StreamRows", sizeof(StreamRows), 0, FLAGS, stream_slots};
 static PyType_Spec rows_spec = {"onlinels.core._core.SingleRows", sizeof(SingleRows), 0, FLAGS, rows_slots};
@@ -92,7 +83,6 @@ static int add_types(PyObject *module)
 {
     const int failed = PyModule_AddObject(module, "Reader", PyType_FromSpec(&reader_spec))
                        || PyModule_AddObject(module, "SingleRows", PyType_FromSpec(&rows_spec))
-                       || PyModule_AddObject(module, "Experts", PyType_FromSpec(&experts_spec))
                        || PyModule_AddObject(module, "StreamRows", PyType_FromSpec(&stream_spec))
                        || PyModule_AddIntConstant(module, "LAYOUT", LAYOUT);
     return failed ? -1 : 0;

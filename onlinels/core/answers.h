@@ -289,6 +289,24 @@ static PyObject *SingleRows_label(SingleRows *self, PyObject *x)
     return score_row(self, x) ? label_of(self->names, self->sums.n, self->row.scores) : not_known();
 }
 
+/* Add the losses of scores of classes, for each scale: losses_of(scores, scales, losses, column, count, w). */
+static PyObject *losses_of(PyObject *module, PyObject *args)
+{
+    const Py_ssize_t n = PyObject_Size(PyTuple_GetItem(args, 0)), n_scales = PyObject_Size(PyTuple_GetItem(args, 1));
+    PyObject *a; /* an array, which is taken below */
+    real *scores, *scales, *losses;
+    Py_ssize_t column;
+    double count, w;
+    if (n < 0 || n_scales < 0 || !PyArg_ParseTuple(args, "OOOndd", &a, &a, &a, &column, &count, &w)
+        || !(scores = memory_of(args, 0, n, REALS, TO_READ)) || !(scales = memory_of(args, 1, n_scales, REALS, TO_READ))
+        || !(losses = memory_of(args, 2, n_scales, REALS, TO_WRITE)))
+        return NULL;
+    if (column < 0 || column >= n)
+        return PyErr_Format(PyExc_ValueError, "the class has no score");
+    add_losses(n, scores, column, w, count, n_scales, scales, losses);
+    Py_RETURN_NONE;
+}
+
 /* ---- Probabilities ------------------------------------------------------------------------------ */
 
 /* Whether every class has a label, and every other label a probability. */

@@ -7,7 +7,7 @@ Equations and sources stand in the headers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp
+from math import exp, sqrt
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.linalg.blas import ddot, dger, dsymv, dsyr
 from onlinels.core.apply import Call, apply
 from onlinels.core.constants import (
     CELLS_OF_PARTITION,
+    DELAY_UNIT,
     DEVIATION_PER_ABSOLUTE,
     DEVIATIONS_IN_BINS,
     ERROR_DECAY,
@@ -40,12 +41,15 @@ from onlinels.core.constants import (
     MIN_INFORMATION,
     MIN_NOISE,
     MIN_PARTITION_SHARE,
+    MIN_RELATIVE_DEVIATION,
     MIN_RIDGE_SHARE,
     MIN_SCALE,
     MIN_SCALE_WEIGHT,
     MIN_SCORE,
+    MIN_UNIT_EXPONENT,
     NUMBER_ERROR_DECAY,
     OUTLIERS_BEFORE_RESET,
+    ROWS_OF_SCALE,
     SCALE,
     SCALE_DECAY,
     WIDTH_STEP,
@@ -216,9 +220,13 @@ def scale(state: Numbers, row: Numbers, out: Numbers) -> None:
     np.copyto(out, np.clip(np.nan_to_num(scaled, nan=0.0), -MAX_DEVIATIONS, MAX_DEVIATIONS))
 
 
-def scale_after(state: Numbers, row: Numbers, out: Numbers) -> None:
-    """Write the state after a row: Welford's recursion with weights that decay."""
+def scale_after(state: Numbers, row: Numbers, out: Numbers, n_rows: float) -> None:
+    """Write the state after the row of this number: Welford's recursion with weights that decay."""
     counts, means, variances, n_far = state
+    if n_rows % ROWS_OF_SCALE == 0.0:
+        # The mean of a value that has become constant never converges exactly.
+        least = (MIN_RELATIVE_DEVIATION * means) ** 2
+        variances = np.where(variances > 0.0, np.maximum(variances, least), 0.0)
     known = row == row
     differences, limits = np.where(known, row - means, 0.0), MAX_DEVIATIONS * np.sqrt(variances)
     far = differences**2 > MAX_DEVIATIONS**2 * variances
@@ -233,6 +241,25 @@ def scale_after(state: Numbers, row: Numbers, out: Numbers) -> None:
     variances = variances + shares * (squares - shares * squares - variances)
     means = np.where(is_reset, row, means) + shares * differences
     np.copyto(out, [counts, means, variances, np.where(is_reset, 0.0, n_far)])
+
+
+def units_of(values: Numbers) -> Numbers:
+    """Return the power of 2 above every value other than 0.
+
+    Examples
+    --------
+    >>> units_of(np.array([3.0, -0.2]))
+    array([4.  , 0.25])
+    """
+    return np.ldexp(1.0, np.maximum(np.frexp(values)[1], MIN_UNIT_EXPONENT))
+
+
+def pace_of(delay: float) -> float:
+    """Return the factor on the speed at which shares and widths follow errors of late labels.
+
+    Overlapping forecasts have similar errors, so errors of late labels tell less.
+    """
+    return 1.0 / sqrt(1.0 + delay / DELAY_UNIT)
 
 
 def shares_of(errors: Numbers, rate: float, priors: Numbers | float = 1.0) -> Numbers:
@@ -277,13 +304,20 @@ def judge_row(
 
     `onlinels.linear.scoring.calibrate` defines the probabilities of the scales.
     """
-    if not 0 <= column < len(mixture):
-        raise ValueError("the class has no score")
+    losses_of(mixture, scales, losses, column, count, w)
     errors *= ERROR_DECAY
     errors += w * (best != column)
-    likelihoods = np.exp((mixture - mixture.max())[:, None] * scales)
+
+
+def losses_of(
+    scores: Numbers, scales: Numbers, losses: Numbers, column: int, count: float, w: float
+) -> None:
+    """Add the losses of scores of classes, for each scale, in place."""
+    if not 0 <= column < len(scores):
+        raise ValueError("the class has no score")
+    likelihoods = np.exp((scores - scores.max())[:, None] * scales)
     shares = likelihoods[column] / likelihoods.sum(axis=0)
-    losses -= w * np.log((count * shares + 1.0) / (count + len(mixture)))
+    losses -= w * np.log((count * shares + 1.0) / (count + len(scores)))
 
 
 def mix_forecasts(
@@ -384,6 +418,8 @@ class Experts:
         ranges += tuple((each, 0, self._size) for each in arrays[8:11])
         if not all(((least <= each) & (each < end)).all() for each, least, end in ranges):
             raise ValueError("places of features or labels lie outside a row")
+        # Of the softmax regressions.
+        self.n_outputs = self._softmaxes[-1][1].shape[1] if self._softmaxes else 0
         self._starts = CELLS_OF_PARTITION * np.arange(len(self._decays))
         self._strides = np.cumprod(np.vstack((np.ones_like(self._bins[0]), self._bins)), axis=0)[:3]
 
@@ -405,8 +441,7 @@ class Experts:
             found.append(likelihoods / likelihoods.sum())
         # No column for the classes beyond those that are remembered.
         known = self._known[-1] if n_labels else np.zeros(0)
-        self._n_outputs = len(found[-1]) if self._softmaxes else 0
-        found.append(np.pad(known, (0, self._n_outputs - n_labels)))
+        found.append(np.pad(known, (0, self.n_outputs - n_labels)))
         out.reshape(-1)[:] = np.concatenate(found)
 
     def _look_up(self, features: Numbers, last: int, wide: Numbers) -> None:
@@ -446,7 +481,7 @@ class Experts:
         `errors` are those of all scores of linear experts.
         """
         calls = list[Call]()
-        if self._softmaxes and not 0 <= column < self._n_outputs:
+        if self._softmaxes and not 0 <= column < self.n_outputs:
             raise ValueError("the class has no score")
         left = errors.reshape(-1)
         for r, (_, weights, inverse, _, factors) in enumerate(self._memories):

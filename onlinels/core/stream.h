@@ -38,6 +38,28 @@
 #define WIDTH_STEP 0.05
 #define MAX_LOG_WIDTH 3.0
 #define LATE_CAUTION 0.2
+#define MAX_ROW_WEIGHT 1e5
+#define MIN_RELATIVE_DEVIATION 1e-9
+#define ROWS_OF_SCALE 1024
+#define LABEL_RATE 0.5
+#define NUMBER_RATE 0.2
+#define DELAY_UNIT 5.0
+#define MIN_UNIT_EXPONENT (-500)
+
+/* Numbers of a stream model, which Python and C share: see constants.py. */
+enum { ROWS_LEARNT, DELAY, LAST_LABEL, TARGET_UNIT, N_ERRORS, ERROR_WEIGHT, MEAN_ERROR, LOG_WIDTH, LEAST_TARGET,
+       LARGEST_TARGET, N_STREAM_NUMBERS };
+
+/* The factor on the speed at which shares and widths follow errors of labels that are `delay` rows late. */
+INLINE double pace_of(double delay) { return 1.0 / sqrt(1.0 + delay / DELAY_UNIT); }
+
+/* The power of 2 above a value other than 0. */
+INLINE real unit_of(real value)
+{
+    int exponent;
+    frexp(value, &exponent);
+    return (real)ldexp(1.0, exponent > MIN_UNIT_EXPONENT ? exponent : MIN_UNIT_EXPONENT);
+}
 
 /* ---- Scales -------------------------------------------------------------------------------------- */
 
@@ -57,11 +79,15 @@ static void scale_row(ptrdiff_t m, const real *scale, const real *x, real *z)
     }
 }
 
-/* The scale after a row x, which may replace the scale: Welford's recursion with weights that decay. */
-static void learn_scale(ptrdiff_t m, const real *scale, const real *x, real *after)
+/* Learn the n-th row x into the scale: Welford's recursion with weights that decay. */
+static void learn_scale(ptrdiff_t m, double n, const real *x, real *scale)
 {
+    /* The mean of a value that has become constant never converges exactly. */
+    const int clears = fmod(n, ROWS_OF_SCALE) == 0.0;
     for (ptrdiff_t i = 0; i < m; i++) {
-        const real mean = scale[MEANS * m + i], variance = scale[VARIANCES * m + i], known = x[i] == x[i];
+        const real mean = scale[MEANS * m + i], known = x[i] == x[i], least = MIN_RELATIVE_DEVIATION * mean;
+        const real was = scale[VARIANCES * m + i];
+        const real variance = clears && was > 0.0 && was < least * least ? least * least : was;
         real count = scale[i], difference = known != 0.0 ? x[i] - mean : 0.0, n_far = 0.0;
         const real deviation = sqrt(variance), limit = MAX_DEVIATIONS * deviation;
         if (difference * difference > MAX_DEVIATIONS * MAX_DEVIATIONS * variance && deviation > LEAST_DEVIATION
@@ -75,10 +101,10 @@ static void learn_scale(ptrdiff_t m, const real *scale, const real *x, real *aft
             difference = 0.0;
         const real share = known / (count > 1.0 ? count : 1.0), square = difference * difference;
         const real old = is_reset ? 0.0 : variance;
-        after[i] = count;
-        after[MEANS * m + i] = (is_reset ? x[i] : mean) + share * difference;
-        after[VARIANCES * m + i] = old + share * (square - share * square - old);
-        after[FAR * m + i] = is_reset ? 0.0 : n_far;
+        scale[i] = count;
+        scale[MEANS * m + i] = (is_reset ? x[i] : mean) + share * difference;
+        scale[VARIANCES * m + i] = old + share * (square - share * square - old);
+        scale[FAR * m + i] = is_reset ? 0.0 : n_far;
     }
 }
 
@@ -299,100 +325,135 @@ enum { LEVEL, CHANGE, N_QUANTITIES };
 enum { PLAIN_NUMBER, LAST_NUMBER, MEAN_NUMBER, N_OTHERS };
 #define MAX_FORECASTS 16
 
+/* What was known of earlier rows when a row was forecast: the last two targets, of which the first is NaN before the
+ * second row; then the values (m) of the last row. */
+enum { BEFORE, LATEST, N_LAGS };
+
 /* What models of numbers have learnt beside their linear experts. */
 typedef struct {
     real *targets;             /* (N_SCALE_PARTS, N_QUANTITIES): the scale of both quantities */
     const int64_t *quantities; /* the quantity that each output of a linear expert forecasts */
     const real *priors;        /* of all experts */
     real *losses;              /* of all experts, in mean errors of the forecast */
-    double rate;               /* of the shares */
-    double unit;               /* of the targets of plain least squares */
-    double n_errors, weight, error, width; /* of recent forecasts, and of their intervals */
-    double low, high;          /* the smallest and the largest target */
-    double before, last;       /* the last two targets; before the second, NaN */
-    real *row_before, *row;    /* (m): and their rows */
+    real *past, *late;         /* (N_LAGS + m): of the last row, and of the last row whose target was late */
+    double *numbers;           /* (N_STREAM_NUMBERS) */
 } numbers_t;
 
-/* The inputs (2 m + 2) of a row: scaled features, their changes from the last row, and the last target and its
+/* The inputs (2 m + 2) of a row x: scaled features, their changes from the last row, and the last target and its
  * change. */
-static void see_changes(ptrdiff_t m, const real *scale, const numbers_t *t, const real *x, real *inputs)
+static void see_changes(ptrdiff_t m, const real *scale, const numbers_t *t, const real *past, const real *x,
+                        real *inputs)
 {
-    const real lags[N_QUANTITIES] = {(real)t->last, (real)(t->last - t->before)};
+    const real lags[N_QUANTITIES] = {past[LATEST], past[LATEST] - past[BEFORE]};
     scale_row(m, scale, x, inputs);
-    scale_row(m, scale, t->row, inputs + m);
+    memset(inputs + m, 0, (size_t)(m + N_LAGS) * sizeof(real));
+    if (t->numbers[ROWS_LEARNT] == 0.0)
+        return;
+    scale_row(m, scale, past + N_LAGS, inputs + m);
     for (ptrdiff_t i = 0; i < m; i++)
         inputs[m + i] = inputs[i] - inputs[m + i];
     scale_row(N_QUANTITIES, t->targets, lags, inputs + 2 * m);
+}
+
+/* The median of n values by shares, interpolated between the middles of the shares. */
+static real median_of(ptrdiff_t n, const real *values, const real *shares)
+{
+    ptrdiff_t order[MAX_FORECASTS];
+    real sum = 0.0, middle = 0.0;
+    for (ptrdiff_t i = 0, k; i < n; order[k] = i, i++)
+        for (k = i; k > 0 && values[order[k - 1]] > values[i]; k--)
+            order[k] = order[k - 1];
+    for (ptrdiff_t k = 0; k < n; k++) {
+        const real before = middle, value = values[order[k]], share = shares[order[k]];
+        middle = sum + share / 2.0;
+        sum += share;
+        if (middle > 0.5) {
+            const real low = k ? values[order[k - 1]] : value;
+            return k ? low + (value - low) / (middle - before) * (0.5 - before) : value;
+        }
+    }
+    return values[order[n - 1]];
 }
 
 /* The quantity of an output of a linear expert. */
 INLINE ptrdiff_t quantity_of(const numbers_t *t, ptrdiff_t output) { return t->quantities[output] == CHANGE; }
 
 /* Write the forecasts of all experts, within the range of the targets and a margin, given the scores of n linear
- * outputs and of plain least squares. Return their mixture. */
-static real mix_forecasts(ptrdiff_t n, const numbers_t *t, const real *scores, real plain, real *forecasts)
+ * outputs and of plain least squares, and what is known of earlier rows. Return their mixture. */
+static real mix_forecasts(ptrdiff_t n, const numbers_t *t, const real *past, const real *scores, real plain,
+                          real *forecasts)
 {
-    const real margin = (real)(MAX_RANGE_EXCESS * (t->high - t->low)), mean = t->targets[MEANS * N_QUANTITIES];
-    const real least = (real)t->low - margin, most = (real)t->high + margin;
+    const double *numbers = t->numbers;
+    const real mean = t->targets[MEANS * N_QUANTITIES], last = past[LATEST];
+    const real margin = (real)(MAX_RANGE_EXCESS * (numbers[LARGEST_TARGET] - numbers[LEAST_TARGET]));
+    const real least = (real)numbers[LEAST_TARGET] - margin, most = (real)numbers[LARGEST_TARGET] + margin;
     real shares[MAX_FORECASTS];
     for (ptrdiff_t k = 0; k < n; k++) { /* The mean or the last target, plus so many standard deviations. */
         const ptrdiff_t q = quantity_of(t, k);
-        const real origin = t->targets[MEANS * N_QUANTITIES + q] + (q == CHANGE ? (real)t->last : 0.0);
+        const real origin = t->targets[MEANS * N_QUANTITIES + q] + (q == CHANGE ? last : 0.0);
         forecasts[k] = scores[k] * sqrt(t->targets[VARIANCES * N_QUANTITIES + q]) + origin;
     }
-    forecasts[n + PLAIN_NUMBER] = plain * (real)t->unit;
-    forecasts[n + LAST_NUMBER] = (real)t->last;
+    forecasts[n + PLAIN_NUMBER] = plain * (real)numbers[TARGET_UNIT];
+    forecasts[n + LAST_NUMBER] = last;
     forecasts[n + MEAN_NUMBER] = mean;
     for (ptrdiff_t k = 0; k < n + N_OTHERS; k++) {
         forecasts[k] = forecasts[k] > least ? forecasts[k] : least;
         forecasts[k] = forecasts[k] < most ? forecasts[k] : most;
     }
-    share_out(n + N_OTHERS, t->priors, t->losses, t->rate, shares);
-    return dot(n + N_OTHERS, shares, forecasts);
+    share_out(n + N_OTHERS, t->priors, t->losses, NUMBER_RATE * pace_of(numbers[DELAY]), shares);
+    /* A median limits the effect of an expert far from all others, until errors are known. */
+    return numbers[N_ERRORS] > 0.0 ? dot(n + N_OTHERS, shares, forecasts)
+                                   : median_of(n + N_OTHERS, forecasts, shares);
 }
 
 /* The standard deviation of a new target, infinite before the second error. */
-static double deviation_of(const numbers_t *t)
+static double deviation_of(const double *numbers)
 {
-    return t->n_errors < MIN_ERRORS ? HUGE_VAL : DEVIATION_PER_ABSOLUTE * t->error * exp(t->width);
+    return numbers[N_ERRORS] < MIN_ERRORS ? HUGE_VAL
+                                          : DEVIATION_PER_ABSOLUTE * numbers[MEAN_ERROR] * exp(numbers[LOG_WIDTH]);
 }
 
 /* Count the errors of n forecasts and of their mixture, after a row of weight w. Errors of late targets count longer:
  * their pace is below 1. */
-static void judge_number(ptrdiff_t n, numbers_t *t, const real *forecasts, double mixture, double target, double w,
-                         double pace)
+static void judge_number(ptrdiff_t n, const numbers_t *t, const real *forecasts, double mixture, double target,
+                         double w, double pace)
 {
+    double *numbers = t->numbers;
     const double error = fabs(mixture - target), decay = 1.0 - (1.0 - NUMBER_ERROR_DECAY) * pace;
-    if (t->n_errors >= MIN_ERRORS) {
+    if (numbers[N_ERRORS] >= MIN_ERRORS) {
         /* Compared with the current width, which earlier late targets have changed already. */
-        const double missed = error > INTERVAL_DEVIATIONS * deviation_of(t);
+        const double missed = error > INTERVAL_DEVIATIONS * deviation_of(numbers);
         const double expected = (1.0 - INTERVAL_PROBABILITY) * (1.0 - LATE_CAUTION * (1.0 - pace));
         /* Larger weights would make the width oscillate. */
-        const double width = t->width + (w < 1.0 ? w : 1.0) * WIDTH_STEP * pace * (missed - expected);
-        t->width = width < -MAX_LOG_WIDTH ? -MAX_LOG_WIDTH : width < MAX_LOG_WIDTH ? width : MAX_LOG_WIDTH;
+        const double width = numbers[LOG_WIDTH] + (w < 1.0 ? w : 1.0) * WIDTH_STEP * pace * (missed - expected);
+        numbers[LOG_WIDTH] = width < -MAX_LOG_WIDTH ? -MAX_LOG_WIDTH : width < MAX_LOG_WIDTH ? width : MAX_LOG_WIDTH;
     }
-    t->weight = decay * t->weight + w;
-    const double most = MAX_RELATIVE_ERROR * t->error, known = t->error > 0.0 && error > most ? most : error;
-    t->error = t->weight != 0.0 ? t->error + w * (known - t->error) / t->weight : 0.0;
-    for (ptrdiff_t k = 0; t->error > 0.0 && k < n; k++) {
-        const double relative = fabs(forecasts[k] - target) / t->error;
+    numbers[ERROR_WEIGHT] = decay * numbers[ERROR_WEIGHT] + w;
+    const double mean = numbers[MEAN_ERROR], weight = numbers[ERROR_WEIGHT], most = MAX_RELATIVE_ERROR * mean;
+    const double known = mean > 0.0 && error > most ? most : error;
+    const double after = numbers[MEAN_ERROR] = weight != 0.0 ? mean + w * (known - mean) / weight : 0.0;
+    for (ptrdiff_t k = 0; after > 0.0 && k < n; k++) {
+        const double relative = fabs(forecasts[k] - target) / after;
         const double loss = relative < MAX_RELATIVE_ERROR ? relative : MAX_RELATIVE_ERROR;
         t->losses[k] = (real)(decay * t->losses[k] + w * loss);
     }
-    t->n_errors += w > 0.0;
+    numbers[N_ERRORS] += w > 0.0;
 }
 
-/* Learn a target and its row (m), after their errors are judged. */
-static void learn_number(ptrdiff_t m, numbers_t *t, double target, const real *x)
+/* Learn a target and its row (m), after their errors are judged, given what is known of earlier rows. */
+static void learn_number(ptrdiff_t m, const numbers_t *t, const real *past, double target, const real *x)
 {
-    const real both[N_QUANTITIES] = {(real)target, (real)(target - t->last)};
-    t->low = target < t->low ? target : t->low;
-    t->high = target > t->high ? target : t->high;
-    learn_scale(N_QUANTITIES, t->targets, both, t->targets);
-    memcpy(t->row_before, t->row, (size_t)m * sizeof(real));
-    memcpy(t->row, x, (size_t)m * sizeof(real));
-    t->before = t->last;
-    t->last = target;
+    double *numbers = t->numbers;
+    const int is_first = numbers[ROWS_LEARNT] == 0.0;
+    const real both[N_QUANTITIES] = {(real)target, is_first ? NAN : (real)target - past[LATEST]};
+    numbers[LEAST_TARGET] = is_first || target < numbers[LEAST_TARGET] ? target : numbers[LEAST_TARGET];
+    numbers[LARGEST_TARGET] = is_first || target > numbers[LARGEST_TARGET] ? target : numbers[LARGEST_TARGET];
+    if (numbers[TARGET_UNIT] == 0.0 && target != 0.0)
+        numbers[TARGET_UNIT] = unit_of((real)target);
+    learn_scale(N_QUANTITIES, numbers[ROWS_LEARNT] + 1.0, both, t->targets);
+    t->past[BEFORE] = is_first ? NAN : t->past[LATEST];
+    t->past[LATEST] = (real)target;
+    memcpy(t->past + N_LAGS, x, (size_t)m * sizeof(real));
 }
 
 #endif

@@ -6,7 +6,6 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,13 +19,28 @@ from onlinels.checks import (
     checked_assignment,
     warn_caller,
 )
-from onlinels.core import Experts, StreamRows, note_core
+from onlinels.core import StreamRows, note_core
 from onlinels.core.apply import apply
+from onlinels.core.constants import (
+    DELAY,
+    LAST_LABEL,
+    MAX_ROW_WEIGHT,
+    N_STREAM_NUMBERS,
+    ROWS_LEARNT,
+)
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
 from onlinels.linear.single import LABEL_TYPES
 from onlinels.locks import Lock
-from onlinels.numerics import Calls, is_count, read_whole, restore, shallow_copy
+from onlinels.numerics import (
+    Calls,
+    are_counts,
+    enlarged,
+    is_array,
+    read_whole,
+    restore,
+    shallow_copy,
+)
 from onlinels.rows.batch import (
     PLAIN_NUMBER_TYPES,
     Layout,
@@ -42,8 +56,6 @@ from onlinels.rows.batch import (
 )
 from onlinels.saving import attributes_of, locked_copy, locked_deepcopy, locked_state, save_method
 from onlinels.stream.features import (
-    MAX_CATEGORIES,
-    ROWS_OF_SCALE,
     Activations,
     RunningScaler,
     Sample,
@@ -52,7 +64,8 @@ from onlinels.stream.features import (
     read_stream_batch,
 )
 from onlinels.stream.plain import PlainExpert
-from onlinels.stream.waiting import N_JUDGED_LABELS, Waiting, sample_key
+from onlinels.stream.rows import ArrayRows
+from onlinels.stream.waiting import Found, Waiting, sample_key
 from onlinels.sums.recursion import Recursion
 
 MIN_NUMBER_ROWS, MIN_WHOLE_NUMBER_ROWS = 8, 64
@@ -61,40 +74,37 @@ MIN_NUMBER_ROWS, MIN_WHOLE_NUMBER_ROWS = 8, 64
 Whole numbers may be identifiers, of which one in some tens begins with a zero.
 """
 
-MAX_ROW_WEIGHT = 1e5
-"""Largest weight of a row."""
-
-NOT_SAVED = "experts", "asked", "rows"
-"""Attributes of a state that are not saved, because others or samples give them."""
-
-NAMES_OF_VERSION_3 = "_told", "_seen", "_asked"
-"""Attributes of models in files of version 3 that models no longer have."""
+NAMES_OF_FORMER = "_told", "_seen", "_asked", "_count", "_delay"
+"""Attributes of models in files of earlier versions that models no longer have."""
 
 NO_VALUES = StreamRow(np.zeros(0))
-"""A sample that was not read."""
+"""A sample that Python code has not read."""
 
 
 class ExpertsState(ABC):
     """What a model of a stream has learnt.
 
-    A call makes a draft of the state of its model, changes the draft, and puts it in the place of
-    the state as its last act, in one C loop with what the draft plans to write: into the arrays of
-    its experts, and into the forecasts that wait. Nothing else changes a state that a model holds,
-    but for what changes no answer: plain least squares learns a row late, and C settles factors.
+    `rows`, an object of `onlinels.core`, forecasts rows and learns them into the arrays of the
+    state. What it does not know, it hands back. Then a call makes a draft of the state, with room
+    for new names and classes, and puts the draft in the place of the state as its last act, in one
+    C loop with what `rows` of the draft plans to write, and with what becomes of forecasts that
+    wait for their labels. Nothing else changes a state that a model holds, but for what changes no
+    answer: plain least squares learns a row late, and C settles factors.
 
-    Rows of known names whose labels come at once are the exception: `rows`, an object of
-    `onlinels.core`, learns them into the arrays of the state, and the state knows nothing of it
-    until `settled` returns the state after these rows. Only `StreamModel._state` calls it.
+    A forecast is an array of numbers (see `onlinels.core.constants`).
     """
 
     forgetting: ClassVar[Floats]
     """The forgetting factor of each memory."""
 
-    in_place: ClassVar[tuple[str, ...]] = "memories", "plain", "waiting"
+    blank: ClassVar[Floats]
+    """The forecast for a sample before the first row."""
+
+    in_place: ClassVar[tuple[str, ...]] = "memories", "plain", "waiting", "scaler", "numbers"
     """Attributes whose arrays and dicts change in place; all others are replaced."""
 
-    blank: ClassVar[Any]
-    """The forecast for a sample before the first row."""
+    names_of_former: ClassVar[tuple[str, ...]] = NAMES_OF_FORMER
+    """Attributes of models in files of earlier versions that models no longer have."""
 
     memories: list[Recursion]
 
@@ -102,121 +112,77 @@ class ExpertsState(ABC):
         self.columns, self.scaler = StreamColumns(), RunningScaler()
         self.activations = Activations(seed)
         self.plain, self.waiting = PlainExpert(plain), Waiting()
-        # Rows learnt, and rows that were learnt between the last row's forecast and its label.
-        self.count = self.delay = 0
+        # See `onlinels.core.constants`.
+        self.numbers = np.zeros(N_STREAM_NUMBERS)
+        self.numbers[LAST_LABEL] = -1.0
         # Features of whose texts the model has warned.
         self.warned_of: tuple[Name, ...] = ()
-        # Of the last predicted sample, if it consists of numbers: the number of rows learnt before,
-        # its names, its values and its key.
-        self.asked: tuple[Any, ...] | None = None
-        # What learns further rows in C, or None.
-        self.rows: Any = None
+        # `rows`, and the objects that may be replaced without this state.
+        self.made: tuple[Any, Any, Any] | None = None
 
-    def key_of(self, x: Mapping[Any, Any], row: StreamRow) -> int:
-        """Return the key of a sample, which was often predicted just now."""
-        # Measured: a tenth of the time of a new hash.
-        if self.asked is not None:
-            *asked, key = self.asked
-            if row.is_numeric and asked == [self.count, tuple(x), row.values.tobytes()]:
-                return int(key)
-        return sample_key(x)
+    @property
+    def count(self) -> int:
+        """Number of rows learnt."""
+        return int(self.numbers[ROWS_LEARNT])
 
-    def copied(self) -> Self:
-        """Return a draft that learns into arrays of its own."""
-        self.plain.learn_pending(self.count)
-        new = shallow_copy(self)
-        new.drop_experts()
-        parts = {name: vars(self)[name] for name in self.in_place}
-        vars(new).update(copy.deepcopy(parts))
-        return new
+    @property
+    def delay(self) -> int:
+        """Number of rows learnt between the last row's forecast and its label."""
+        return int(self.numbers[DELAY])
 
-    def follow(self, row: StreamRow) -> None:
-        """Let C learn rows like the last one that was learnt, if it can."""
-        names = {} if StreamRows is None or self.delay else self.columns.places
-        plain = self.plain.rows(self.n_outputs) if names else None
-        if plain is None:
-            return
-        # C writes to these arrays, which others may share.
-        self.scaler = self.scaler.copied()
-        n_labels = self.waiting.matches.in_progress().n_labels
-        self.rows = StreamRows(
-            names=names,
-            types=PLAIN_NUMBER_TYPES,
-            experts=self.experts,
-            plain=plain,
-            label_types=LABEL_TYPES,
-            scale=self.scaler.arrays,
-            known=self.scaler.known_of(names),
-            factors=self.plain.factors,
-            pending=self.plain.pending_row(),
-            limit=self.plain.limit,
-            count=float(self.count),
-            n_rows=float(self.scaler.n_rows),
-            n_most=MAX_CATEGORIES,
-            left=min(N_JUDGED_LABELS - 1 - n_labels, self.n_rows_until_event()),
-            waits=len(self.waiting) > 0,
-            **self.own_arrays(),
-        )
+    @property
+    def rows(self) -> Any:
+        """What forecasts and learns rows in the arrays of this state."""
+        plain, names = self.plain.rows(self.n_outputs), self.columns.places
+        if self.made is None or self.made[1] is not plain or self.made[2] is not names:
+            numbers = self.numbers, self.waiting.counts, *self.scaler.arrays
+            of_plain = self.plain.factors, self.plain.pending
+            rows = (StreamRows or ArrayRows)(
+                names=names,
+                types=PLAIN_NUMBER_TYPES,
+                gap_rows=self.scaler.gap_rows,
+                waiting=self.waiting.stored,
+                plain=plain,
+                label_types=LABEL_TYPES,
+                experts=self.arrays(),
+                arrays=(*numbers, *of_plain, *self.own_arrays()),
+                **self.labels(),
+            )
+            self.made = rows, plain, names
+        return self.made[0]
 
-    def n_rows_until_event(self) -> int:
-        """Return how many rows change numbers alone, before one of which more depends."""
-        n_rows = ROWS_OF_SCALE - 1 - self.scaler.n_rows % ROWS_OF_SCALE
-        if self.columns.has_texts:
-            # At powers of 2 rows, texts are looked at.
-            n_rows = min(n_rows, (1 << self.count.bit_length()) - 1 - self.count)
-        return n_rows
+    @property
+    def known_rows(self) -> Any:
+        """The last `rows`, if nothing was replaced since; or None."""
+        made, plain = self.made, self.plain.model._state.following.rows
+        return None if made is None or made[1] is not plain else made[0]
 
     @property
     @abstractmethod
     def n_outputs(self) -> int:
         """Number of outputs of plain least squares."""
 
+    @property
+    def scales_forecasts(self) -> bool:
+        """Whether the scale learns rows when they are forecast."""
+        return False
+
+    @property
     @abstractmethod
-    def own_arrays(self) -> dict[str, Any]:
-        """Return further arguments of `StreamRows`, in arrays that no other state has."""
-
-    @abstractmethod
-    def take_told(self, n_learnt: int, last: int, numbers: tuple[Any, ...], past: Any) -> None:
-        """Let a draft take over what `StreamRows` has told, but for what all models have."""
-
-    @abstractmethod
-    def forecast_told(self, row: StreamRow, best: Floats, mixture: Floats) -> Any:
-        """Return the forecast for a row that `StreamRows` has predicted."""
-
-    def settled(self) -> tuple[Self, Calls]:
-        """Return the state after the rows that C has learnt, and plan what else they change."""
-        n_learnt, n_asked, n_stored, last, pending, known, asked, *others = self.rows.told()
-        new = shallow_copy(self)
-        new.rows, new.asked = None, None
-        new.count += n_learnt
-        new.scaler = self.scaler.after(n_learnt, self.columns.places, known)
-        new.plain = self.plain.with_pending(pending, type(self.plain.model))
-        new.take_told(n_learnt, last, *others)
-        matches = self.waiting.matches
-        if n_learnt or n_asked:
-            matches = matches.with_rows(n_learnt, n_asked, n_stored + (asked is not None))
-        calls: Calls = ((vars(self.waiting).update, {"matches": matches}),)
-        if asked is not None:
-            x, best, mixture = asked
-            row, key = new.columns.row(x), sample_key(x)
-            forecast = new.forecast_told(row, np.array(best), np.array(mixture))
-            if row.is_numeric:
-                new.asked = new.count, tuple(x), row.values.tobytes(), key
-            calls = new.waiting.plan_add(key, forecast, new.count, matches)
-        return new, calls
-
-    @cached_property
-    def experts(self) -> Experts:
-        """What scores rows, and learns them into the arrays of this state."""
-        return Experts(self.arrays())
-
-    def drop_experts(self) -> None:
-        """Let a draft make its experts anew, because it has other arrays."""
-        vars(self).pop("experts", None)
+    def size(self) -> int:
+        """Number of numbers of a forecast."""
 
     @abstractmethod
     def arrays(self) -> tuple[Any, ...]:
-        """Return the arrays that `onlinels.core.Experts` reads and writes."""
+        """Return the arrays of the linear experts (see `onlinels.core.reference.Experts`)."""
+
+    @abstractmethod
+    def own_arrays(self) -> tuple[Any, ...]:
+        """Return further arrays for `StreamRows`."""
+
+    def labels(self) -> dict[str, Any]:
+        """Return the arguments of `StreamRows` about labels."""
+        return {"outputs": None, "labels": ()}
 
     def memory_arrays(self, views: Iterable[Integers]) -> tuple[Any, ...]:
         """Return those of the memories, given the places in a row that each of them sees.
@@ -228,56 +194,131 @@ class ExpertsState(ABC):
             arrays = *arrays, view, each.weights, each.inverse, each.pending, each.factors
         return arrays
 
+    def copied(self) -> Self:
+        """Return a draft that learns into arrays of its own."""
+        self.plain.learn_pending(self.count)
+        return self.with_copies(*self.in_place)
+
+    def with_copies(self, *names: str) -> Self:
+        """Return a draft that has copies of some attributes."""
+        new = shallow_copy(self)
+        vars(new).update(copy.deepcopy({name: vars(self)[name] for name in names}))
+        new.made = None
+        return new
+
+    def grow(self, columns: StreamColumns) -> None:
+        """Make room in a draft for new features."""
+        n_features = len(columns.names)
+        self.scaler = self.scaler.grown(n_features, columns.columns_of)
+        self.plain, self.columns = self.plain.grown(n_features), columns
+        self.made = None
+
     @abstractmethod
-    def scores(self, features: Floats, last: int) -> Floats:
-        """Return the scores of a row by experts; those of plain least squares are 0."""
+    def make_room(self, columns: StreamColumns, target: Any) -> tuple[Any, bool]:
+        """Make room in a draft for a row in given columns.
 
-    def prepare(self, features: Floats, last: int, w: float) -> Floats:
-        """Prepare a draft to learn a row of weight w, and return its scores.
-
-        Ridges that the row would decay too far are restored before.
+        Return the target of the row as `learn` takes it, and whether its class is new.
         """
-        scores = self.scores(features, last)
-        if self.experts.prepare(w):
-            return scores
-        pairs = zip(self.memories, self.forgetting, strict=True)
-        self.memories = [
-            each.restored() if each.share * decay < each.least else each for each, decay in pairs
-        ]
-        self.drop_experts()
-        scores = self.scores(features, last)
-        if not self.experts.prepare(w):
-            raise ValueError("x outweighs all earlier rows, expected similar rows. Rescale x.")
-        return scores
 
-    @abstractmethod
-    def forecast(self, row: StreamRow) -> Any:
-        """Return the forecast for a row after the first one; a draft may learn its scale."""
+    def placed(self, row: StreamRow, is_scaled: bool) -> tuple[Floats, tuple[int, ...]]:
+        """Return a row as `StreamRows` takes it; a draft counts its gaps if its scale learns it."""
+        scaler = self.scaler.with_gaps(row.gaps) if is_scaled else self.scaler
+        if scaler is not self.scaler:
+            self.scaler, self.made = scaler, None
+        return row.values, scaler.places_of(row.gaps)
 
-    def first_forecast(self, x: Any) -> tuple[Any, Calls]:
+    def plain_scores(self, row: StreamRow) -> Floats:
+        """Return the scores of plain least squares, for which Python code may have to make room."""
+        scores = self.plain.score(row.values, self.scaler.means, self.count)
+        return enlarged(scores, self.n_outputs)
+
+    def forecast(self, row: StreamRow) -> tuple[Floats, Calls]:
+        """Return the forecast for a row; plan that the scale of a draft learns it."""
+        given, forecast = self.placed(row, self.scales_forecasts), np.empty(self.size)
+        calls: Any = self.rows.forecast(given, forecast, None)
+        if calls is NotImplemented:
+            plain = self.plain_scores(row)
+            calls = self.rows.forecast(given, forecast, plain)
+        return forecast, calls
+
+    def forecast_sample(self, x: Any) -> tuple[Any, Any]:
+        """Return the same for a sample that C knows; otherwise None and NotImplemented."""
+        if type(x) is not dict or not self.count:
+            return None, NotImplemented
+        forecast = np.empty(self.size)
+        return forecast, (self.known_rows or self.rows).forecast(x, forecast, None)
+
+    def first_forecast(self, x: Any) -> tuple[Floats, Calls]:
         """Return the forecast for a sample before the first row, and plan what else it changes."""
         return self.blank, ()
 
-    @abstractmethod
-    def learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> Calls:
-        """Let a draft learn a row of weight w in given columns, and plan what it writes.
+    def recall(self, found: Found | None, delay: int) -> Floats | None:
+        """Return the stored forecast of a row, if the row is learnt with it."""
+        return None if found is None else found.forecast
 
-        The key of the row may have a stored forecast.
+    def learn(self, x: Any, y: Any, w: float, key: int, is_new: bool = False) -> Any:
+        """Plan that a row of weight w is learnt into a draft.
+
+        Parameters
+        ----------
+        x : dict, or StreamRow
+            A sample, of which this method returns NotImplemented if C does not know it; or a row.
+        y : object
+            Label or number; the column of the label of a row.
+        key : int
+            Key of the sample, which may have a stored forecast.
+        is_new : bool
+            Whether the class of the row is new.
         """
+        found = self.waiting.find(key, self.count, self.delay)
+        delay = self.delay if found is None else found.delay
+        stored = self.recall(found, delay)
+        of_label = stored, float(delay), is_new
+        if not isinstance(x, StreamRow):
+            calls: Any = (self.known_rows or self.rows).plan(x, y, w, *of_label, None)
+            if calls is NotImplemented:
+                return calls
+            return *calls, *self.waiting.plan_label(key, found, delay)
+        row = self.placed(x, is_scaled=True)
+        calls = self.rows.plan(row, y, w, *of_label, None)
+        if calls is NotImplemented:
+            plain = self.plain_scores(x)
+            self.restore_ridges()
+            calls = self.rows.plan(row, y, w, *of_label, plain)
+        if calls is NotImplemented:
+            raise ValueError("x outweighs all earlier rows, expected similar rows. Rescale x.")
+        return *calls, *self.waiting.plan_label(key, found, delay)
+
+    def restore_ridges(self) -> None:
+        """Restore, in a draft, the ridges that another row would decay too far."""
+        pairs = [*zip(self.memories, self.forgetting.tolist(), strict=True)]
+        due = [each.share * decay < each.least for each, decay in pairs]
+        if any(due):
+            news = zip(self.memories, due, strict=True)
+            self.memories = [each.restored() if is_due else each for each, is_due in news]
+            self.made = None
 
     def is_sound(self, kind: type, n_labels: int, is_forecast: Callable[[Floats], bool]) -> bool:
         """Return whether the loaded parts that streams share fit each other."""
         n_features, made, plain = len(self.columns.names), self.activations, self.plain
-        fits = n_features == len(self.scaler.means) == made.n_features
-        fits = fits and plain.n_features <= n_features and type(plain.model) is kind
-        fits = fits and made.n_labels == n_labels and is_count(self.count) and is_count(self.delay)
+        fits = n_features == len(self.scaler.means) == made.n_features == plain.n_features
+        fits = fits and type(plain.model) is kind and made.n_labels == n_labels
+        fits = fits and is_array(self.numbers, N_STREAM_NUMBERS)
+        fits = fits and are_counts(self.numbers[[ROWS_LEARNT, DELAY]])
         return fits and self.waiting.fits(self.count, is_forecast)
 
+    def take_former(self, saved: Mapping[str, Any]) -> None:
+        """Take the numbers of a file of an earlier version."""
+        for name, number in {"_count": ROWS_LEARNT, "_delay": DELAY}.items():
+            self.numbers[number] = check_count(name, saved[name], 0)
+        self.plain = self.plain.grown(len(self.columns.names))
+
     def numbers_as_text(self) -> list[Name]:
-        """Return the names whose texts are numbers, at powers of 2 rows."""
-        if self.count < MIN_NUMBER_ROWS or self.count.bit_count() > 1:
+        """Return the names whose texts are numbers, if the next row makes a power of 2 rows."""
+        n_rows = self.count + 1
+        if n_rows < MIN_NUMBER_ROWS or n_rows.bit_count() > 1:
             return []
-        return self.columns.numbers_as_text(self.count >= MIN_WHOLE_NUMBER_ROWS)
+        return self.columns.numbers_as_text(n_rows >= MIN_WHOLE_NUMBER_ROWS)
 
     def not_warned_of(self, names: Sequence[Name]) -> str:
         """Return, as text, the names of which the model has not warned; note them in a draft."""
@@ -286,6 +327,13 @@ class ExpertsState(ABC):
         new = sorted_names({*names} - {*self.warned_of})
         self.warned_of = (*self.warned_of, *new)
         return ", ".join(map(repr, new))
+
+
+def key_of(x: Any) -> int | None:
+    """Return the key of a dict, which may run code of the caller; None for what is no sample."""
+    with suppress(Exception):
+        return sample_key(x) if type(x) is dict else None
+    return None
 
 
 def warn_of_texts(names: str) -> None:
@@ -331,12 +379,14 @@ class StreamModel(ABC):
 
     @property
     def _state(self) -> Any:
-        """The state, with all rows that C has learnt; it is replaced if there are any."""
+        """The state, in which the forecast of the last sample is stored that C has kept."""
         with self._lock:
-            state: ExpertsState = vars(self)["_state"]
-            if state.rows is not None:
-                state, calls = state.settled()
-                self._change(state, calls)
+            state: ExpertsState = self._known
+            waits = None if state.made is None else state.made[0].waits()
+            if waits is not None:
+                key, forecast = sample_key(waits[0]), np.frombuffer(waits[1])
+                calls = state.waiting.plan_add(key, forecast, state.count)
+                apply((*calls, (state.made[0].forget,)))  # type: ignore[index]
             return state
 
     @_state.setter
@@ -345,18 +395,19 @@ class StreamModel(ABC):
 
     @property
     def _known(self) -> Any:
-        """The state, in which rows are missing that C has learnt."""
+        """The state, but for the last sample, whose forecast C may keep."""
         return vars(self)["_state"]
 
     def _rows_for(self, x: Any) -> Any:
         """Return what predicts a sample in C, or None."""
-        if self._known.rows is None or not len(self._known.waiting):
-            return self._known.rows
-        key = None
-        # An equal sample may have a forecast that waits. The sample may run code of the caller.
-        with suppress(Exception):
-            key = sample_key(x)
-        return None if key is None or key in self._known.waiting else self._known.rows
+        state: ExpertsState = vars(self)["_state"]
+        if not len(state.waiting):
+            return state.known_rows
+        if state.numbers.item(DELAY):
+            return None
+        # An equal sample may have a forecast that waits.
+        key = key_of(x)
+        return None if key is None or key in self._known.waiting else self._known.known_rows
 
     def _own_state(self) -> dict[str, Any]:
         """Return the attributes that are copied, pickled and saved: those of the state, too."""
@@ -364,24 +415,26 @@ class StreamModel(ABC):
         own = vars(self).copy()
         del own["_state"]
         state.plain.learn_pending(state.count)
-        parts = {f"_{name}": part for name, part in vars(state).items() if name not in NOT_SAVED}
-        return own | parts
+        return own | {f"_{name}": part for name, part in vars(state).items() if name != "made"}
 
     def __setstate__(self, saved: Any) -> None:
         saved = attributes_of(saved)
         state = self._blank_state(check_count("seed", saved["seed"], 0))
-        names = {f"_{name}": name for name in vars(state)}
+        names = {f"_{name}": name for name in vars(state) if name != "made"}
         if "_told" in saved:
             saved = saved | {"_warned_of": saved["_told"]}
         restore(state, {name: saved[each] for each, name in names.items() if each in saved})
-        others = {*names, *NAMES_OF_VERSION_3}
+        if "_numbers" not in saved:
+            state.take_former(saved)
+        others = {*names, *state.names_of_former}
         own = {each: part for each, part in saved.items() if each not in others}
         restore(self, own | {"_state": state})
 
     @property
     def _version(self) -> tuple[Any, ...]:
-        """The objects by which states of the model differ; see `read_whole`."""
-        return (self._state,)
+        """The objects and counts by which states of the model differ; see `read_whole`."""
+        state = self._state
+        return state, state.count, *state.waiting.counts.tolist()
 
     def _change(self, draft: ExpertsState, calls: Calls = ()) -> None:
         """Put a draft in the place of the state, and make its planned changes, at once."""
@@ -395,44 +448,52 @@ class StreamModel(ABC):
             warn_of_absent(*self._state.columns.differences(X))
         return samples
 
-    def _forecast_one(self, x: Any) -> Any:
+    def _forecast_one(self, x: Any) -> Floats:
         """Return the forecast for a sample, and store it until its label arrives."""
 
-        def read() -> tuple[StreamRow, int | None, tuple[Any, ...], tuple[Any, Calls]]:
+        def read() -> tuple[int | None, StreamRow, tuple[Floats, Calls | None]]:
             state = self._state
             if state.count:
-                return state.columns.row(x), sample_key(x), tuple(x), (None, ())
+                row = state.columns.row(x)
+                return sample_key(x), row, (NO_VALUES.values, None)
             check_mapping(x)
             # Values are not checked before the first learnt row.
             with suppress(Exception):
-                return NO_VALUES, sample_key(x), (), state.first_forecast(x)
-            return NO_VALUES, None, (), (state.blank, ())
+                return sample_key(x), NO_VALUES, state.first_forecast(x)
+            return None, NO_VALUES, (state.blank, ())
 
-        row, key, names, (forecast, calls) = read_whole(read, self)
-        draft = shallow_copy(self._state)
-        again = draft.waiting.latest(key, draft.count)
+        key, row = key_of(x), NO_VALUES
+        forecast: Floats
+        calls: Any = NotImplemented
+        state: ExpertsState = self._state
+        again = state.waiting.latest(key, state.count) if state.count else None
+        if again is None and key is not None:
+            forecast, calls = state.forecast_sample(x)
+        if again is None and calls is NotImplemented:
+            key, row, (forecast, calls) = read_whole(read, self)
+            state = shallow_copy(self._state)
+            again = state.waiting.latest(key, state.count)
+        waiting, count = state.waiting, state.count
         if again is not None:
-            draft.waiting.count_again()
+            apply(waiting.plan_asked(is_stored=False))
             return again
-        if forecast is None:
-            forecast = draft.forecast(row)
-            asked = draft.count, names, row.values.tobytes(), key
-            draft.asked = asked if row.is_numeric else None
-        texts = draft.not_warned_of(row.texts)
+        if calls is None:
+            forecast, calls = state.forecast(row)
+        texts = state.not_warned_of(row.texts)
         if key is not None:
-            calls = *calls, *draft.waiting.plan_add(key, forecast, draft.count)
-        self._change(draft, calls)
+            stored = waiting.plan_add(key, forecast, count)
+            calls = *calls, *stored, *waiting.plan_asked(is_stored=True)
+        self._change(state, calls)
         warn_of_texts(texts)
         return forecast
 
-    def _forecast_many(self, X: Any) -> list[Any]:
+    def _forecast_many(self, X: Any) -> list[Floats]:
         """Return the forecasts for the rows of a batch, and store them."""
 
-        def read() -> tuple[ExpertsState, list[Any]]:
+        def read() -> tuple[ExpertsState, list[Floats]]:
             self._read_asked(X)
             later = shallow_copy(self)
-            later._state = shallow_copy(self._state)
-            later._state.waiting = copy.deepcopy(self._state.waiting)
+            later._state = self._state.with_copies("waiting", "scaler")
             forecasts = [later._forecast_one(x) for x in samples_of(X)]
             return later._state, forecasts
 
@@ -449,9 +510,8 @@ class StreamModel(ABC):
     @property
     def count(self) -> int:
         """Number of rows learnt."""
-        state = self._known
-        n_learnt: int = state.count + (0 if state.rows is None else state.rows.count())
-        return n_learnt
+        count: int = self._known.count
+        return count
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the scores or the prediction, and the ten features with the largest effects.
@@ -493,28 +553,37 @@ class StreamModel(ABC):
         'apple'
         """
         with self._lock:
-            rows = self._known.rows
+            rows = self._known.known_rows
             if rows is not None and rows.learn(x, y, w) is not NotImplemented:
                 return
-            columns, row, *lesson = read_whole(lambda: self._read_row(x, y, w), self)
-            draft = shallow_copy(self._state)
-            calls = draft.learn(columns, row, *lesson)
+            draft, calls, row = self._planned_lesson(x, y, w)
             texts = draft.not_warned_of(row.texts)
             numbers = draft.not_warned_of(draft.numbers_as_text())
             self._change(draft, calls)
-            draft.follow(row)
             draft.waiting.warn_of_labels()
             warn_of_texts(texts)
             warn_of_numbers(numbers)
 
+    def _planned_lesson(self, x: Any, y: Any, w: Any) -> tuple[ExpertsState, Calls, StreamRow]:
+        """Return a draft that learns a sample, the changes that it plans, and the sample."""
+        key = key_of(x)
+        draft = shallow_copy(self._state)
+        if key is not None and draft.count:
+            calls = draft.learn(x, y, w, key)
+            if calls is not NotImplemented:
+                return draft, calls, NO_VALUES
+        columns, row, target, key, weight = read_whole(lambda: self._read_row(x, y, w), self)
+        draft = shallow_copy(self._state)
+        target, is_new = draft.make_room(columns, target)
+        return draft, draft.learn(row, target, weight, key, is_new), row
+
     def _read_row(
         self, x: Mapping[Any, Any], y: Any, w: float
     ) -> tuple[StreamColumns, StreamRow, Any, int, float]:
-        """Return the arguments of `ExpertsState.learn`."""
+        """Return the columns with those of a row, the row, its target, its key and its weight."""
         columns, row = self._state.columns.extended_and_read(x)
-        # For speed: 0.1 us for most weights instead of 4, as measured.
         weight = 1.0 if type(w) is float and w == 1.0 else check_weight(w, MAX_ROW_WEIGHT)
-        return columns, row, self._read_target(y), self._state.key_of(x, row), weight
+        return columns, row, self._read_target(y), sample_key(x), weight
 
     @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
@@ -589,7 +658,7 @@ class StreamModel(ABC):
 
     @abstractmethod
     def _read_target(self, y: Any) -> Any:
-        """Return the target of a row as `ExpertsState.learn` takes it."""
+        """Return the target of a row as `ExpertsState.make_room` takes it."""
 
 
 def read_weights(w: Any, n_rows: int) -> Floats:

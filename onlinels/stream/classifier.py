@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Floats
-from onlinels.core import judge_row, mix_scores
-from onlinels.core.constants import ERROR_DECAY, MIN_RIDGE_SHARE, N_EXPERTS, N_LINEAR, PLAIN
-from onlinels.core.reference import is_one_of, shares_of
+from onlinels.checks import Floats, check_count
+from onlinels.core.constants import (
+    LABEL_RATE,
+    LAST_LABEL,
+    MIN_RIDGE_SHARE,
+    N_BEST,
+    N_EXPERTS,
+    N_FEATURES,
+    N_HEAD,
+)
+from onlinels.core.reference import is_one_of, pace_of, shares_of
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.scoring import (
     SCALE_PENALTIES,
@@ -33,7 +40,6 @@ from onlinels.stream.features import (
     Cells,
     Sample,
     StreamColumns,
-    StreamRow,
 )
 from onlinels.stream.waiting import Found
 from onlinels.sums.axes import grown
@@ -64,67 +70,13 @@ Where features say little, as in prices, plain least squares is the best expert 
 which recent errors do not show.
 """
 
-LEARNING_RATE = 0.5
-"""Each further recent error multiplies an expert's share by exp(-0.5).
-
-Errors are those made before learning each row.
-"""
-
-RATE_DELAY = 5.0
-"""If labels are d rows late, the rate is 0.5 / sqrt(1 + d / 5): late errors are less informative.
-
-From 2 to 20 the mean accuracy on twenty-five streams stayed within 0.1 points.
-"""
-
-NONE = np.zeros(0)
-"""The predictions of experts that had learnt no row."""
-
-
-class Prediction(NamedTuple):
-    """What a row looked like when it was predicted, and what the experts said."""
-
-    # The scaled features.
-    features: Floats
-    # The column of the last label; -1 for none.
-    last: int
-    # Whether the scaler has learnt the row.
-    is_scaled: bool
-    # The class that each expert predicted, and the scores (n_classes,) of their mixture: both are
-    # empty if no row was learnt.
-    best: Floats
-    mixture: Floats
-
-    def packed(self) -> Floats:
-        """Return the forecast as numbers (n,)."""
-        head = len(self.features), self.last, self.is_scaled, len(self.best)
-        return np.concatenate((head, self.features, self.best, self.mixture))
-
-    @classmethod
-    def of(cls, known: Any) -> Prediction:
-        """Return a forecast, or the forecast of packed numbers.
-
-        Examples
-        --------
-        >>> forecast = Prediction(np.ones(2), -1, False, np.array([1.0]), np.array([0.2, 0.8]))
-        >>> Prediction.of(forecast.packed()).mixture
-        array([0.2, 0.8])
-        """
-        if isinstance(known, Prediction):
-            return known
-        n_features, last, is_scaled, n_experts = known[:4].astype(int).tolist()
-        features, best, mixture = np.split(known[4:], [n_features, n_features + n_experts])
-        return cls(features, last, bool(is_scaled), best, mixture)
-
-
-UNPREDICTED = Prediction(NONE, -1, False, NONE, NONE)
-"""The forecast of a row that nothing is known of."""
-
 
 class ClassifierState(ExpertsState):
     """What a `StreamClassifier` has learnt."""
 
-    forgetting, blank = np.array([*MEMORIES]), UNPREDICTED
-    in_place = (*ExpertsState.in_place, "cells", "softmaxes")
+    forgetting, blank = np.array([*MEMORIES]), np.array([0.0, -1.0, 0.0, 0.0])
+    in_place = (*ExpertsState.in_place, "cells", "softmaxes", "errors", "losses")
+    names_of_former = (*ExpertsState.names_of_former, "_last")
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, LeastSquaresClassifier())
@@ -137,18 +89,26 @@ class ClassifierState(ExpertsState):
         self.errors = np.zeros(len(EXPERTS))
         self.losses = np.zeros(len(SOFTMAX_SCALES))
         self.classes = Classes()
-        # The column of the last label; -1 before the first one.
-        self.last = -1
         # Whether the scale is that of the samples predicted before the first row was learnt.
         self.is_watched = False
 
     @property
-    def rate(self) -> float:
-        """The learning rate of the shares."""
-        return LEARNING_RATE / sqrt(1.0 + self.delay / RATE_DELAY)
+    def n_outputs(self) -> int:
+        """Number of outputs of plain least squares."""
+        return len(self.classes)
+
+    @property
+    def scales_forecasts(self) -> bool:
+        """Whether the scale learns rows when they are forecast."""
+        return self.delay > 0
+
+    @property
+    def size(self) -> int:
+        """Number of numbers of a forecast."""
+        return N_HEAD + len(self.columns.names) + N_EXPERTS + len(self.classes)
 
     def arrays(self) -> tuple[Any, ...]:
-        """Return the arrays that `onlinels.core.Experts` reads and writes."""
+        """Return the arrays of the linear experts (see `onlinels.core.reference.Experts`)."""
         made = self.activations
         every = np.arange(made.n_wide, dtype=np.int64)
         narrow, wide = self.softmaxes
@@ -156,124 +116,42 @@ class ClassifierState(ExpertsState):
         rows = *made.arrays, *self.cells.arrays, *made.places
         return *rows, *memories, made.narrow, narrow, every, wide
 
-    @property
-    def n_outputs(self) -> int:
-        """Number of outputs of plain least squares."""
-        return len(self.classes)
+    def own_arrays(self) -> tuple[Any, ...]:
+        """Return further arrays for `StreamRows`."""
+        return PRIORS, self.errors, self.losses, SOFTMAX_SCALES, SCALE_PENALTIES
 
-    def own_arrays(self) -> dict[str, Any]:
-        """Return further arguments of `StreamRows`, in arrays that no other state has."""
-        self.errors, self.losses = self.errors.copy(), self.losses.copy()
-        classes = self.classes
-        # If the labels may be compared by Python code, no row is known.
-        are_plain = all(is_one_of(LABEL_TYPES, label) for label in classes.index)
-        return {
-            "outputs": classes.index if are_plain else {},
-            "labels": classes.labels,
-            "arrays": (PRIORS, self.errors, self.losses, SOFTMAX_SCALES, SCALE_PENALTIES),
-            "rate": self.rate,
-            "last": self.last,
-            "numbers": (0.0,) * 9,
-        }
+    def labels(self) -> dict[str, Any]:
+        """Return the arguments of `StreamRows` about labels."""
+        index = self.classes.index
+        # If the labels may be compared by Python code, no label is known.
+        are_plain = all(is_one_of(LABEL_TYPES, label) for label in index)
+        return {"outputs": index if are_plain else {}, "labels": self.classes.labels}
 
-    def take_told(self, n_learnt: int, last: int, numbers: tuple[Any, ...], past: Any) -> None:
-        """Let a draft take over what `StreamRows` has told, but for what all models have."""
-        self.last = last
-
-    def forecast_told(self, row: StreamRow, best: Floats, mixture: Floats) -> Prediction:
-        """Return the forecast for a row that `StreamRows` has predicted."""
-        return Prediction(self.scaler.transform(row.values), self.last, False, best, mixture)
-
-    def scores(self, features: Floats, last: int) -> Floats:
-        """Return scores (n_experts, n_classes); those of plain least squares are 0."""
-        scores = np.zeros((N_EXPERTS, len(self.classes)))
-        self.experts.scores(features, last, scores[:PLAIN])
-        return scores
-
-    def mix(self, scores: Floats, raw: dict[int, float]) -> tuple[Floats, Floats]:
-        """Return the best classes of experts for a row, and a mixture of their scores.
-
-        The scores (n_experts, n_classes) become complete: `raw` is the row of plain least squares.
-        """
-        scores[PLAIN] = self.plain.score(raw, self.count)
-        best, mixture = np.empty(N_EXPERTS), np.empty(scores.shape[1])
-        mix_scores(scores, PRIORS, self.errors, best, mixture, self.rate)
-        return best, mixture
-
-    def forecast(self, row: StreamRow) -> Prediction:
-        """Return the forecast for a row; the scale of a draft learns it if labels are late."""
-        features = self.scaler.transform(row.values)
-        raw = self.plain.read(row.values, self.scaler)
-        best, mixture = self.mix(self.scores(features, self.last), raw)
-        is_scaled = self.delay > 0
-        if is_scaled:
-            self.scaler = self.scaler.learnt(row.values, row.gaps)
-        return Prediction(features, self.last, is_scaled, best, mixture)
-
-    def first_forecast(self, x: Any) -> tuple[Prediction, Calls]:
+    def first_forecast(self, x: Any) -> tuple[Floats, Calls]:
         """Return the forecast for a sample before the first row, and plan to learn its scale."""
         features, calls = self.waiting.watched(x)
-        return UNPREDICTED._replace(features=features, is_scaled=True), calls
+        return np.concatenate(([len(features), -1.0, True, 0.0], features)), calls
 
-    def learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> Calls:
-        """Let a draft learn a row of weight w, and plan what it writes.
-
-        `y` is the classes with that of the row, and its column.
-        """
-        classes, column = y
-        n_known = len(self.classes)
-        self.plain.learn_pending(self.count)
-        found = self.waiting.find(key, self.count, self.delay)
-        delay = self.delay if found is None else found.delay
+    def make_room(self, columns: StreamColumns, target: tuple[Classes, int]) -> tuple[int, bool]:
+        """Make room in a draft for a row, given the classes with its own, and its column."""
+        classes, column = target
+        is_new = column >= len(self.classes)
         if classes is not self.classes or columns is not self.columns:
-            self.grow(columns, classes)
+            self.classes = classes
+            self.grow(columns)
+        return column, is_new
+
+    def recall(self, found: Found | None, delay: int) -> Floats | None:
+        """Return the stored forecast of a row, if the row is learnt with it."""
         if delay and not self.is_watched:
             self.take_watched_scale()
-        stored = self.known_of(found, delay, len(row.values))
-        features = stored.features
-        if len(features) < len(row.values):
-            features = self.scaler.transform(row.values)
-            features[: len(stored.features)] = stored.features
-        _, last, is_scaled, best, mixture = stored
-        if not len(best):
-            # The last label that was known then is not known if labels are late.
-            last = -1 if delay else self.last
-        scores = self.prepare(features, last, w)
-        plain = self.plain.with_units(row.values)
-        raw = plain.read(row.values, self.scaler)
-        if not len(best) and column < n_known:
-            # Experts are judged by the current prediction if there was none.
-            best, mixture = self.mix(scores, raw)
-        self.judge(best, mixture, column, w)
-        errors = -scores[:N_LINEAR]
-        errors[:, column] += 1.0
-        calls = self.experts.plan(errors, column, column >= n_known, w)
-        calls = *calls, *self.waiting.plan_label(key, found, delay)
-        self.plain = plain.with_pending_row(raw, column, w)
-        if not is_scaled:
-            self.scaler = self.scaler.learnt(row.values, row.gaps)
-        self.last, self.delay = column, delay
-        self.count += 1
-        return calls
-
-    def judge(self, best: Floats, mixture: Floats, column: int, w: float) -> None:
-        """Count the errors of a forecast in a draft, after a row of a class."""
-        self.errors, self.losses = self.errors.copy(), self.losses.copy()
-        if column < len(mixture):
-            judged = best, mixture, SOFTMAX_SCALES, self.errors, self.losses
-            judge_row(*judged, column, self.count, w)
-        else:
-            # No expert could predict a class that was unknown.
-            self.errors *= ERROR_DECAY
-
-    def known_of(self, found: Found | None, delay: int, n_features: int) -> Prediction:
-        """Return the forecast that a label found, or what is known of its row without one."""
-        stored = UNPREDICTED if found is None else Prediction.of(found.forecast)
+        if found is None:
+            return None
+        stored = found.forecast
         # Without delay, the current forecast is as good, which knows all features. Before the first
         # row was learnt, rows were scaled in another way.
-        is_whole = delay > 0 or len(stored.features) == n_features
-        is_alike = len(stored.best) > 0 or self.is_watched
-        return stored if is_whole and is_alike else UNPREDICTED
+        is_whole = delay > 0 or stored[N_FEATURES] == len(self.columns.names)
+        return stored if is_whole and (stored[N_BEST] or self.is_watched) else None
 
     def take_watched_scale(self) -> None:
         """Take the scale of the rows predicted before the first label, in a draft.
@@ -283,21 +161,31 @@ class ClassifierState(ExpertsState):
         """
         watched = self.waiting.scaler
         if watched.n_rows > self.count and self.waiting.columns.names == self.columns.names:
-            self.scaler = watched
+            # Later samples are not watched into the arrays of this state.
+            self.scaler, self.made = copy.deepcopy(watched), None
             self.is_watched = True
 
-    def grow(self, columns: StreamColumns, classes: Classes) -> None:
-        """Make room for new features and classes in a draft."""
-        self.scaler = self.scaler.grown(len(columns.names), columns.columns_of)
-        self.columns, self.classes = columns, classes
-        n_classes = len(classes)
+    def grow(self, columns: StreamColumns) -> None:
+        """Make room in a draft for new features, and for its classes."""
+        super().grow(columns)
+        n_classes = len(self.classes)
         self.cells = self.cells.grown(columns.names, n_classes)
         self.activations = self.activations.grown(columns.names, n_classes)
         size, n_narrow = self.activations.n_wide, len(self.activations.narrow)
         self.memories = [grown(each, size, n_classes) for each in self.memories]
         softmaxes = zip(self.softmaxes, (n_narrow, size), strict=True)
         self.softmaxes = [enlarged(each, n, n_classes) for each, n in softmaxes]
-        self.drop_experts()
+
+    def take_former(self, saved: Mapping[str, Any]) -> None:
+        """Take the numbers of a file of an earlier version."""
+        super().take_former(saved)
+        last = saved["_last"]
+        self.numbers[LAST_LABEL] = -1 if last == -1 else check_count("_last", last, 0)
+
+
+def mixture_of(forecast: Floats) -> Floats:
+    """Return the scores of a forecast, which are those of the last classes in it."""
+    return forecast[int(forecast[N_FEATURES] + forecast[N_BEST]) + N_HEAD :]
 
 
 def _packed_fits(packed: Floats, n_features: int, n_classes: int) -> bool:
@@ -322,8 +210,8 @@ def _experts_are_sound(model: Any) -> bool:
     fits = fits and shapes == [(len(made.narrow), n), (made.n_wide, n)]
     fits = fits and are_columns(*state.softmaxes)
     fits = fits and is_array(state.errors, len(EXPERTS))
-    fits = fits and is_array(state.losses, len(SOFTMAX_SCALES)) and type(state.last) is int
-    return fits and -1 <= state.last < n and type(state.is_watched) is bool
+    fits = fits and is_array(state.losses, len(SOFTMAX_SCALES)) and type(state.is_watched) is bool
+    return fits and state.numbers.item(LAST_LABEL) in range(-1, n)
 
 
 @savable(_experts_are_sound)
@@ -452,7 +340,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         label, fitted to all rows or to recent rows; two are softmax regressions; one predicts the
         class that follows the last label most often; and one is `LeastSquaresClassifier`.
         """
-        shares = shares_of(self._known.errors, self._known.rate, PRIORS)
+        state = self._known
+        shares = shares_of(state.errors, LABEL_RATE * pace_of(state.delay), PRIORS)
         return dict(zip(EXPERTS, shares.tolist(), strict=True))
 
     @matched_by_position
@@ -550,10 +439,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         found = NotImplemented if rows is None else rows.scores(x)
         if found is not NotImplemented:
             return np.array(found)
-        return Prediction.of(self._forecast_one(x)).mixture
+        return mixture_of(self._forecast_one(x))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        scores = [Prediction.of(each).mixture for each in self._forecast_many(X)]
+        scores = [mixture_of(each) for each in self._forecast_many(X)]
         return source_of(X), np.array(scores).reshape(len(scores), len(self.classes))
 
     def _probabilities(self, scores: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count, islice
@@ -10,8 +11,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from onlinels.checks import Floats, Integers, check_room, is_missing, plain_value, unwrapped
-from onlinels.core import scale, scale_after
-from onlinels.core.constants import CELLS_OF_PARTITION, SCALE_DECAY
+from onlinels.core.constants import CELLS_OF_PARTITION, MAX_CATEGORIES, SCALE_DECAY
+from onlinels.core.reference import scale, scale_after
 from onlinels.features.input_weights import generator_of
 from onlinels.numerics import enlarged, is_array, is_count, restore, shallow_copy
 from onlinels.rows.batch import (
@@ -35,10 +36,6 @@ from onlinels.saving import savable
 
 MAX_FEATURES = 4096
 """Maximum number of features: five inverses of this size take two thirds of a gigabyte."""
-
-MAX_CATEGORIES = 64
-"""Number of texts of one name that are features; later texts are unknown."""
-
 
 Sample = tuple[Layout, Floats, list[tuple[Name, str]], list[Name]]
 """The content of a sample: a layout, its numbers, pairs (name, text), and names of gaps."""
@@ -176,8 +173,8 @@ class StreamColumns:
     def places(self) -> dict[Name, Any]:
         """The place of every name that dicts had, for `onlinels.core.StreamRows`.
 
-        A place is the column of the name's numbers, or -1, the columns of its texts, or None, all
-        its columns, and its number.
+        A place is the column of the name's numbers, or -1, the columns of its texts, or None, and
+        all its columns.
         """
         of_numbers = self._columns.places
         if self._places is None or self._places[0] != len(of_numbers):
@@ -186,16 +183,11 @@ class StreamColumns:
                 if type(name) in PLAIN_NAME_TYPES and not self._columns.has(name):
                     known[name] = -1
             made = {
-                name: (column, self._texts.get(name), tuple(self.columns_of(name)), number)
-                for number, (name, column) in enumerate(known.items())
+                name: (column, self._texts.get(name), tuple(self.columns_of(name)))
+                for name, column in known.items()
             }
             self._places = len(of_numbers), made
         return self._places[1]
-
-    @property
-    def has_texts(self) -> bool:
-        """Whether there are texts."""
-        return bool(self._texts)
 
     def row(self, x: Any) -> StreamRow:
         """Return a sample as a row (n_columns,); features without a column are ignored."""
@@ -295,20 +287,14 @@ class StreamColumns:
         return [name for name in names if not self._columns.has(name)]
 
 
-MIN_RELATIVE_DEVIATION = 1e-9
-"""Standard deviation, relative to the mean, below which differences are rounding errors."""
-
-ROWS_OF_SCALE = 1024
-"""Number of rows after which variances that are rounding errors are cleared."""
-
 MAX_GAP_NAMES = 4096
 """Maximum number of names whose gaps are counted: the first ones."""
 
 
 def _scale_fits(scaler: Any) -> bool:
-    n_features = scaler._state.shape[1]
-    are_before = [0.0 <= n_rows <= scaler.n_rows for n_rows, _ in scaler._known.values()]
-    return is_array(scaler._state, 4, n_features) and is_count(scaler.n_rows) and all(are_before)
+    array, n_rows, known = scaler.arrays
+    fits = is_array(array, 4, len(scaler.means)) and is_array(known, len(known), 2)
+    return fits and bool(((known[:, 0] >= 0.0) & (known[:, 0] <= n_rows)).all())
 
 
 @savable(_scale_fits)
@@ -327,9 +313,9 @@ class RunningScaler:
     has enlarged, adapts more slowly, by a factor of 10 in some thousands of rows, because it looks
     like a signal that changes slowly.
 
-    A scaler never changes: learning a row returns a new scaler, by Welford's recursion (B. P.
-    Welford, "Note on a method for calculating corrected sums of squares and products",
-    Technometrics 4, 1962) with decaying weights.
+    Learning a row returns a new scaler, by Welford's recursion (B. P. Welford, "Note on a method
+    for calculating corrected sums of squares and products", Technometrics 4, 1962) with decaying
+    weights. `onlinels.core.StreamRows` learns rows into the arrays of a scaler.
 
     Examples
     --------
@@ -339,14 +325,28 @@ class RunningScaler:
     """
 
     def __init__(self) -> None:
-        # Number of rows learnt.
-        self.n_rows = 0
         # Weights, means and variances of features, and numbers of latest outliers: see
         # `onlinels.core.reference.scale`.
         self._state = np.zeros((4, 0))
-        # For names with gaps: the number of rows up to the last gap, and the weight then of rows
-        # without a gap.
-        self._known: dict[Name, list[float]] = {}
+        # Number of rows learnt.
+        self._n_rows = np.zeros(1)
+        # For names with gaps, in the order of the first ones: the number of rows up to the last
+        # gap, and the weight then of rows without a gap.
+        self.gap_rows: dict[Name, int] = {}
+        self._known = np.zeros((0, 2))
+
+    def __getstate__(self) -> dict[str, Any]:
+        known = dict(zip(self.gap_rows, self._known.tolist(), strict=True))
+        return {"n_rows": self.n_rows, "_state": self._state, "_known": known}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        n_rows, known = state["n_rows"], state["_known"]
+        if not is_count(n_rows):
+            raise ValueError("the number of rows of a scale is not a count")
+        gap_rows = {name: row for row, name in enumerate(known)}
+        parts = {"_state": state["_state"], "_n_rows": np.array([float(n_rows)])}
+        gaps = np.array([*known.values()], dtype=np.float64).reshape(len(known), 2)
+        restore(self, parts | {"gap_rows": gap_rows, "_known": gaps})
 
     def grown(
         self, n_features: int, columns_of: Callable[[Name], Sequence[int]] = lambda _: ()
@@ -357,11 +357,31 @@ class RunningScaler:
         """
         new, n_known = shallow_copy(self), len(self.means)
         new._state = np.array(enlarged(self._state, 4, n_features), order="C")
-        new._state[0, n_known:] = self._weight()
-        for name, known in self._known.items():
+        new._state[0, n_known:] = weight_of(self.n_rows)
+        for name, row in self.gap_rows.items():
             late = [column for column in columns_of(name) if column >= n_known]
-            new._state[0, late] = self._weight(known)
+            new._state[0, late] = weight_of(self.n_rows, *self._known[row].tolist())
         return new
+
+    def with_gaps(self, names: Iterable[Name]) -> Self:
+        """Return a scaler that counts the gaps of further names; this one if it does so already."""
+        late = [name for name in names if name not in self.gap_rows]
+        late = late[: MAX_GAP_NAMES - len(self.gap_rows)]
+        if not late:
+            return self
+        new = shallow_copy(self)
+        new.gap_rows = {name: row for row, name in enumerate((*self.gap_rows, *late))}
+        new._known = np.concatenate((self._known, np.zeros((len(late), 2))))
+        return new
+
+    def places_of(self, gaps: Iterable[Name]) -> tuple[int, ...]:
+        """Return the places of what is known of the gaps of names, if they are counted."""
+        return tuple(self.gap_rows[name] for name in gaps if name in self.gap_rows)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows learnt."""
+        return int(self._n_rows[0])
 
     @property
     def means(self) -> Floats:
@@ -376,41 +396,14 @@ class RunningScaler:
         return variances
 
     @property
-    def arrays(self) -> Floats:
-        """The array that `onlinels.core` learns rows into, if no other scaler has it."""
-        return self._state
+    def arrays(self) -> tuple[Floats, Floats, Floats]:
+        """The scale, the number of its rows, and what is known of gaps."""
+        return self._state, self._n_rows, self._known
 
-    def copied(self) -> Self:
-        """Return a scaler with an array of its own."""
+    def __deepcopy__(self, memo: Any = None) -> Self:
         new = shallow_copy(self)
-        new._state = self._state.copy()
+        new._state, new._n_rows, new._known = (each.copy() for each in self.arrays)
         return new
-
-    def known_of(self, names: Iterable[Name]) -> Floats:
-        """Return what is known of the gaps of names, (n_names, 2), for `onlinels.core.StreamRows`.
-
-        The number of rows is NaN for a name without gaps.
-        """
-        return np.array([self._known.get(name, (np.nan, 0.0)) for name in names])
-
-    def after(self, n_rows: int, names: Iterable[Name], known: list[float]) -> Self:
-        """Return a scaler with the array of this one, into which so many rows were learnt.
-
-        `known` is that of `known_of` after these rows.
-        """
-        new = shallow_copy(self)
-        new.n_rows += n_rows
-        if self._known:
-            pairs = zip(names, known[::2], known[1::2], strict=True)
-            news = {name: [n, weight] for name, n, weight in pairs if name in self._known}
-            new._known = self._known | news
-        return new
-
-    def _weight(self, known: Sequence[float] = (0.0, 0.0)) -> float:
-        """Return the weight of all rows in which a name had no gap."""
-        n_rows, weight = known
-        left: float = SCALE_DECAY ** (self.n_rows - n_rows)
-        return weight * left + (1.0 - left) / (1.0 - SCALE_DECAY)
 
     def transform(self, row: Floats) -> Floats:
         """Return a row (n_features,), NaN if unknown, in standard deviations from the mean."""
@@ -420,23 +413,25 @@ class RunningScaler:
 
     def learnt(self, row: Floats, unknown: Sequence[Name] = ()) -> Self:
         """Return a scaler that has learnt another row, with the names of its gaps."""
-        new = shallow_copy(self)
-        new.n_rows += 1
-        if unknown:
-            new._known = self._known.copy()
-        for name in unknown:
-            if name in new._known or len(new._known) < MAX_GAP_NAMES:
-                weight = SCALE_DECAY * self._weight(self._known.get(name, (0.0, 0.0)))
-                new._known[name] = [float(new.n_rows), weight]
-        state = self._state
-        if new.n_rows % ROWS_OF_SCALE == 0:
-            # The mean of a value that has become constant never converges exactly.
-            least = (MIN_RELATIVE_DEVIATION * self.means) ** 2
-            variances = np.where(self.variances > 0.0, np.maximum(self.variances, least), 0.0)
-            state = np.array([*state[:2], variances, state[3]])
-        new._state = np.empty(state.shape)
-        scale_after(state, row, new._state)
+        new = copy.deepcopy(self.with_gaps(unknown))
+        new._n_rows += 1.0
+        scale_after(self._state, row, new._state, float(new.n_rows))
+        new._known = gaps_after(new._known, new.places_of(unknown), float(new.n_rows))
         return new
+
+
+def weight_of(n_rows: float, n_known: float = 0.0, weight: float = 0.0) -> float:
+    """Return the weight of the rows without a gap, given that of the first `n_known` rows."""
+    left: float = SCALE_DECAY ** (n_rows - n_known)
+    return weight * left + (1.0 - left) / (1.0 - SCALE_DECAY)
+
+
+def gaps_after(known: Floats, gaps: Sequence[int], n_rows: float) -> Floats:
+    """Return what is known of gaps after the row of this number, which has gaps at some places."""
+    after = known.copy()
+    for place in gaps:
+        after[place] = n_rows, SCALE_DECAY * weight_of(n_rows - 1.0, *known[place].tolist())
+    return after
 
 
 N_PARTITIONS = 40

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from river import base
 
 from onlinels.checks import Floats, Integers
-from onlinels.core import judge_forecast, mix_forecasts
 from onlinels.core.constants import (
     DEVIATION_PER_ABSOLUTE,
-    MAX_PLAIN_VALUE,
+    LOG_WIDTH,
     MIN_ERRORS,
     MIN_RIDGE_SHARE,
+    N_ERRORS,
+    N_LAGS,
+    NUMBER_RATE,
+    TARGET_UNIT,
 )
-from onlinels.core.reference import shares_of
+from onlinels.core.reference import pace_of, shares_of
 from onlinels.linear.regressors import (
     Ends,
     LeastSquaresRegressor,
@@ -28,30 +31,14 @@ from onlinels.linear.regressors import (
     read_numbers,
     read_target,
 )
-from onlinels.numerics import Calls, enlarged, is_array, is_count
+from onlinels.numerics import enlarged, is_array
 from onlinels.rows.answers import numbers_like
 from onlinels.rows.batch import matched_by_position, source_of
 from onlinels.saving import savable
 from onlinels.stream.base import ExpertsState, StreamModel
-from onlinels.stream.features import (
-    N_UNITS,
-    ROWS_OF_SCALE,
-    RunningScaler,
-    Sample,
-    StreamColumns,
-    StreamRow,
-)
-from onlinels.stream.plain import units_of
-from onlinels.stream.waiting import Found
+from onlinels.stream.features import N_UNITS, RunningScaler, Sample, StreamColumns
 from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
-
-N_LAGS = 2
-"""Features made from the last targets: the last target, and its change from the one before.
-
-On fifteen streams, one more lag reduces the mean absolute error by 0.0%, and one less increases it
-by 0.4% (on elec2's demand by 9%).
-"""
 
 QUANTITIES = "level", "change"
 """The two forecast quantities: the target, and its change from the last target."""
@@ -103,22 +90,6 @@ From 2 to 6 for plain least squares, the mean absolute error on twenty streams s
 targets at most 200 rows late.
 """
 
-LEARNING_RATE = 0.2
-"""An expert's share is multiplied by exp(-0.2) for each error as large as the recent mean error.
-
-From 0.15 to 0.3 the mean absolute error on twenty streams stayed within 1%.
-"""
-
-DELAY_UNIT = 5.0
-"""Delay in rows at which errors count 1.4 times as long.
-
-From 3 to 50 the mean absolute error on twenty streams stayed within 1%; with 50, 90% intervals
-contain fewer late targets.
-"""
-
-Past = tuple[float, Floats]
-"""The target and the values of a learnt row."""
-
 NO_NUMBERS = np.zeros(0)
 """What stands for arrays that are not known."""
 
@@ -128,145 +99,59 @@ NO_CELLS = (
 )
 """The arrays of cells for `onlinels.core.Experts`: only classes have cells."""
 
-N_HEADER_NUMBERS = len(EXPERTS) + 3
-"""How many numbers of a stored forecast precede the values of a row."""
-
-
-class Forecast(NamedTuple):
-    """The forecast for a row, and what is needed to learn the row with it."""
-
-    # The forecasts of all experts, and their mixture, in units of the target.
-    of_experts: Floats
-    value: float
-    # The last two rows learnt, or fewer.
-    past: tuple[Past, ...]
-    # What the memories see: scaled features, their changes, and lags. It is not saved.
-    inputs: Floats = NO_NUMBERS
-
-    def packed(self) -> Floats:
-        """Return the numbers to save until the target arrives, (n,); empty if no row is learnt."""
-        if not self.past:
-            return NO_NUMBERS
-        before = self.past[0][0] if self.past[1:] else math.nan
-        last, values = self.past[-1]
-        return np.concatenate((self.of_experts, (self.value, before, last), values))
-
-    @classmethod
-    def of(cls, known: Any) -> Forecast:
-        """Return a forecast, or that of packed numbers, without rows if no row was learnt."""
-        if isinstance(known, Forecast):
-            return known
-        if not len(known):
-            return UNFORECAST
-        of_experts, values = known[: len(EXPERTS)], known[N_HEADER_NUMBERS:]
-        value, before, last = known[len(EXPERTS) : N_HEADER_NUMBERS].tolist()
-        return cls(of_experts, value, ((before, NO_NUMBERS), (last, values)))
-
-
-UNFORECAST = Forecast(NO_NUMBERS, 0.0, ())
-"""The forecast before the first row is learnt."""
-
-
-def median_of(values: Floats, shares: Floats) -> float:
-    """Return the weighted median, interpolated between the middles of the shares.
-
-    Examples
-    --------
-    >>> median_of(np.array([9.0, 1.0, 2.0]), np.array([0.25, 0.5, 0.25]))
-    1.6666666666666665
-    """
-    order = values.argsort(kind="stable")
-    ordered = shares[order]
-    return float(np.interp(0.5, ordered.cumsum() - ordered / 2.0, values[order]))
+N_VALUES_BEFORE = len(EXPERTS) + 1 + N_LAGS
+"""How many numbers of a forecast precede the values of the last row."""
 
 
 class RegressorState(ExpertsState):
     """What a `StreamRegressor` has learnt."""
 
-    forgetting, blank = np.array([decay for *_, decay in MEMORIES]), UNFORECAST
+    forgetting, blank = np.array([decay for *_, decay in MEMORIES]), NO_NUMBERS
+    in_place = (*ExpertsState.in_place, "targets", "losses", "past", "late")
+    names_of_former = (
+        *ExpertsState.names_of_former,
+        *("_unit", "_limits", "_n_errors", "_weight", "_error", "_width"),
+    )
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, LeastSquaresRegressor())
         # The scaler of targets and of their changes.
         self.targets = RunningScaler().grown(2)
         self.memories = [Recursion(0, 0, RIDGE, MIN_RIDGE_SHARE) for _ in MEMORIES]
-        # The unit of the targets of plain least squares, the power of 2 above the first one.
-        self.unit = 0.0
         # Recent losses of every expert, in mean errors of the forecast.
         self.losses = np.zeros(len(EXPERTS))
-        # The smallest and the largest target.
-        self.limits = (0.0, 0.0)
-        # The weight of recent rows, the recent mean absolute error of the forecast, and the
-        # logarithm of the factor on the width of intervals that follows from this error.
-        self.n_errors, self.weight, self.error, self.width = 0, 0.0, 0.0, 0.0
-        # The last two rows learnt, with their targets; and what was known when the last target
-        # that was late was forecast.
-        self.past: tuple[Past, ...] = ()
-        self.late: tuple[Past, ...] = ()
+        # The last two targets and the values of the last row; and what these were when the last
+        # target that was late was forecast.
+        self.past, self.late = np.zeros(N_LAGS), np.zeros(N_LAGS)
         self.grow(self.columns)
-
-    @property
-    def pace(self) -> float:
-        """The factor on the speed at which shares and widths follow errors of late targets.
-
-        Overlapping forecasts have similar errors, so errors of late targets count longer.
-        """
-        return 1.0 / math.sqrt(1.0 + self.delay / DELAY_UNIT)
 
     @property
     def shares(self) -> Floats:
         """Shares of the experts in the forecast."""
-        return shares_of(self.losses, LEARNING_RATE * self.pace, PRIORS)
+        return shares_of(self.losses, NUMBER_RATE * pace_of(self.delay), PRIORS)
 
     @property
     def deviation(self) -> float:
         """The standard deviation of a new target, infinite before the second error."""
-        if self.n_errors < MIN_ERRORS:
+        n_errors, _, error, width = map(float, self.numbers[N_ERRORS : LOG_WIDTH + 1])
+        if n_errors < MIN_ERRORS:
             return math.inf
-        return DEVIATION_PER_ABSOLUTE * self.error * math.exp(self.width)
+        return DEVIATION_PER_ABSOLUTE * error * math.exp(width)
 
     @property
     def n_outputs(self) -> int:
         """Number of outputs of plain least squares."""
         return 1
 
-    def follow(self, row: StreamRow) -> None:
-        """Let C learn rows like the last one that was learnt, if it can."""
-        # The last row has the current columns.
-        if self.n_errors and not self.late and len(self.past[0][1]) == len(row.values):
-            super().follow(row)
+    @property
+    def size(self) -> int:
+        """Number of numbers of a forecast."""
+        return N_VALUES_BEFORE + len(self.columns.names)
 
-    def n_rows_until_event(self) -> int:
-        """Return how many rows change numbers alone, before one of which more depends."""
-        n_rows = ROWS_OF_SCALE - 1 - self.targets.n_rows % ROWS_OF_SCALE
-        return min(n_rows, super().n_rows_until_event())
-
-    def own_arrays(self) -> dict[str, Any]:
-        """Return further arguments of `StreamRows`, in arrays that no other state has."""
-        self.losses, self.targets = self.losses.copy(), self.targets.copied()
-        (before, row_before), (last, row) = self.past
-        rows = row_before.copy(), row.copy()
-        widths = self.n_errors, self.weight, self.error, self.width
-        return {
-            "outputs": None,
-            "labels": (),
-            "arrays": (PRIORS, self.losses, self.targets.arrays, QUANTITY_OF_MODEL, *rows),
-            "rate": LEARNING_RATE,
-            "last": -1,
-            "numbers": (self.unit, *widths, *self.limits, before, last),
-        }
-
-    def take_told(self, n_learnt: int, last: int, numbers: tuple[Any, ...], past: Any) -> None:
-        """Let a draft take over what `StreamRows` has told, but for what all models have."""
-        self.unit, n_errors, self.weight, self.error, self.width, *limits, before, latest = numbers
-        self.n_errors, self.limits = int(n_errors), (limits[0], limits[1])
-        self.targets = self.targets.after(n_learnt, (), [])
-        row_before, row = map(np.array, past)
-        self.past = (before, row_before), (latest, row)
-
-    def forecast_told(self, row: StreamRow, best: Floats, mixture: Floats) -> Forecast:
-        """Return the forecast for a row that `StreamRows` has predicted."""
-        return Forecast(best, mixture.item(), self.past)
+    def own_arrays(self) -> tuple[Any, ...]:
+        """Return further arrays for `StreamRows`."""
+        targets, *_ = self.targets.arrays
+        return PRIORS, self.losses, targets, QUANTITY_OF_MODEL, self.past, self.late
 
     def views(self) -> dict[str, Integers]:
         """Return the places of every input of the memories in [units, 1, features, changes, lags].
@@ -284,7 +169,7 @@ class RegressorState(ExpertsState):
         }
 
     def arrays(self) -> tuple[Any, ...]:
-        """Return the arrays that `onlinels.core.Experts` reads and writes."""
+        """Return the arrays of the linear experts (see `onlinels.core.reference.Experts`)."""
         made, views = self.activations, self.views()
         weights, biases = made.arrays
         features, *others = made.places
@@ -294,126 +179,56 @@ class RegressorState(ExpertsState):
         rows = seen, biases, *NO_CELLS, np.concatenate((features, added)), *others
         return *rows, *self.memory_arrays(views[name] for name, *_ in MEMORIES)
 
-    def scores(self, features: Floats, last: int = -1) -> Floats:
-        """Return the scores of the memories, for scaled features, their changes, and lags."""
-        scores = np.empty(len(QUANTITY_OF_MODEL))
-        self.experts.scores(features, last, scores)
-        return scores
-
-    def forecast(self, row: StreamRow) -> Forecast:
-        """Return the current forecast for a row."""
-        return self.forecast_after(row.values, self.past)
-
-    def forecast_after(self, row: Floats, past: tuple[Past, ...]) -> Forecast:
-        """Return the current forecast for a row that follows the last rows."""
-        targets = self.targets
-        scaled = self.scaler.transform(row)
-        # Before the first target, a change is measured from the mean.
-        last = targets.means.item(0)
-        if past:
-            last, values = past[-1]
-            change = last - past[0][0] if past[1:] else math.nan
-            lags = targets.transform(np.array([last, change]))
-            changes = scaled - self.scaler.transform(enlarged(values, len(row)))
-            inputs = np.concatenate((scaled, changes, lags))
-        else:
-            inputs = np.concatenate((scaled, np.zeros(len(row) + N_LAGS)))
-        plain = self.plain.score(self.plain.read(row, self.scaler), self.count).item()
-        forecasts, scores = np.empty(len(EXPERTS)), self.scores(inputs)
-        learnt = targets.arrays, QUANTITY_OF_MODEL, PRIORS, self.losses, forecasts
-        rate = LEARNING_RATE * self.pace
-        mixture = mix_forecasts(scores, *learnt, plain, self.unit, last, *self.limits, rate)
-        if not self.n_errors:
-            # A median limits the effect of an expert far from all others, until errors are known.
-            mixture = median_of(forecasts, self.shares)
-        return Forecast(forecasts, mixture, past, inputs)
-
-    def learn(self, columns: StreamColumns, row: StreamRow, y: Any, key: int, w: float) -> Calls:
-        """Let a draft learn a row of weight w and target y, and plan what it writes."""
-        found = self.waiting.find(key, self.count, self.delay)
+    def make_room(self, columns: StreamColumns, target: float) -> tuple[float, bool]:
+        """Make room in a draft for a row."""
         if columns is not self.columns:
             self.grow(columns)
-        values = row.values
-        judged, past = self.known_of(found)
-        delay = self.delay if self.late else 0
-        delay = delay if found is None else found.delay
-        current = judged
-        if len(judged.inputs) != 2 * len(values) + N_LAGS or delay:
-            # Before the delay is noted: as the row was predicted.
-            current = self.forecast_after(values, past)
-        self.delay, self.late = delay, past if delay else ()
-        both = np.array([y, y - past[-1][0] if past else math.nan])
-        scaled = self.targets.transform(both)
-        scores = self.prepare(current.inputs, -1, w)
-        errors = scaled.take(QUANTITY_OF_MODEL) - scores
-        calls = self.experts.plan(errors, -1, False, w)
-        calls = *calls, *self.waiting.plan_label(key, found, self.delay)
-        # A row of history is judged by the current forecast.
-        judged = judged if self.late else current
-        if judged.past:
-            self.judge(judged, y, w)
-        self.learn_plain(values, y, w)
-        low, high = self.limits if self.count else (y, y)
-        self.limits = min(low, y), max(high, y)
-        self.scaler = self.scaler.learnt(values, row.gaps)
-        self.targets = self.targets.learnt(both)
-        self.past = (*self.past, (y, values))[-2:]
-        self.count += 1
-        return calls
-
-    def known_of(self, found: Found | None) -> tuple[Forecast, tuple[Past, ...]]:
-        """Return the forecast that a target found, and the last rows that were known then.
-
-        Among late rows, a row without a forecast is as late as the row before: it may equal
-        another row.
-        """
-        if found is None and self.late:
-            return UNFORECAST, self.late
-        if found is None:
-            return UNFORECAST, self.past
-        stored = Forecast.of(found.forecast)
-        return stored, stored.past if found.delay and stored.past else self.past
-
-    def learn_plain(self, row: Floats, target: float, w: float) -> None:
-        """Let plain least squares of a draft learn a row later, in units of its own."""
-        if not self.unit and target:
-            self.unit = float(units_of(np.array([target]))[0])
-        y = target / (self.unit or 1.0)
-        y = min(max(y, -MAX_PLAIN_VALUE), MAX_PLAIN_VALUE)
-        plain = self.plain.with_units(row)
-        self.plain = plain.with_pending_row(plain.read(row, self.scaler), y, w)
-
-    def judge(self, judged: Forecast, target: float, w: float) -> None:
-        """Count the errors of a forecast in a draft."""
-        self.losses = self.losses.copy()
-        known = self.n_errors, self.weight, self.error, self.width
-        errors = judged.of_experts, self.losses, *known, judged.value, target, w, self.pace
-        n_errors, self.weight, self.error, self.width = judge_forecast(*errors)
-        self.n_errors = int(n_errors)
+        return target, False
 
     def grow(self, columns: StreamColumns) -> None:
         """Make room in a draft for new features."""
-        self.scaler = self.scaler.grown(len(columns.names), columns.columns_of)
-        self.columns, self.activations = columns, self.activations.grown(columns.names, 0)
+        super().grow(columns)
+        n_features = len(columns.names)
+        self.activations = self.activations.grown(columns.names, 0)
+        self.past, self.late = (
+            enlarged(each, N_LAGS + n_features) for each in (self.past, self.late)
+        )
         views = self.views()
         self.memories = [
             grown(each, len(views[name]), of.stop - of.start)
             for each, (name, of, _) in zip(self.memories, MEMORIES, strict=True)
         ]
-        self.drop_experts()
+
+    def take_former(self, saved: Mapping[str, Any]) -> None:
+        """Take the numbers of a file of an earlier version."""
+        super().take_former(saved)
+        former = "_unit", "_n_errors", "_weight", "_error", "_width"
+        numbers = [float(saved[name]) for name in former] + [
+            float(each) for each in saved["_limits"]
+        ]
+        self.numbers[TARGET_UNIT:] = numbers
+        self.past, self.late = (
+            past_of(saved.get(name, ()), len(self.columns.names)) for name in ("_past", "_late")
+        )
+
+
+def past_of(rows: Sequence[tuple[float, Floats]], n_features: int) -> Floats:
+    """Return the last two targets and the last row, from at most two rows with their targets."""
+    if not rows:
+        return np.zeros(N_LAGS + n_features)
+    before = rows[0][0] if rows[1:] else math.nan
+    last, values = rows[-1]
+    return enlarged(np.concatenate(([before, last], values)), N_LAGS + n_features)
 
 
 def _forecasts_are_sound(model: Any) -> bool:
     state, n_features = model._state, len(model._state.columns.names)
-    lengths = 0, *range(N_HEADER_NUMBERS, N_HEADER_NUMBERS + n_features + 1)
+    lengths = 0, *range(N_VALUES_BEFORE, N_VALUES_BEFORE + n_features + 1)
     fits = state.is_sound(LeastSquaresRegressor, 0, lambda packed: len(packed) in lengths)
     views, shapes = state.views(), [each.weights.shape for each in state.memories]
     fits = fits and shapes == [(len(views[name]), of.stop - of.start) for name, of, _ in MEMORIES]
-    fits = fits and is_array(state.losses, len(EXPERTS)) and is_count(state.n_errors)
-    for past in (state.past, state.late):
-        fits = fits and len(past) <= N_LAGS and all(len(row) <= n_features for _, row in past)
-        fits = fits and all(is_array(row, len(row)) for _, row in past)
-    return fits and len(state.targets.means) == 2
+    fits = fits and is_array(state.losses, len(EXPERTS)) and len(state.targets.means) == 2
+    return fits and all(is_array(each, N_LAGS + n_features) for each in (state.past, state.late))
 
 
 @savable(_forecasts_are_sound)
@@ -584,13 +399,13 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         rows = self._rows_for(x)
         found: Any = NotImplemented if rows is None else rows.normal(x)
         if found is NotImplemented:
-            found = Forecast.of(self._forecast_one(x)).value, self._state.deviation
+            found = forecast_value(self._forecast_one(x)), self._state.deviation
         mean, deviation = found
         return mean, deviation
 
     def _means(self, X: Any) -> Floats:
         """Return the means of new targets for the rows of a batch."""
-        return np.array([Forecast.of(each).value for each in self._forecast_many(X)])
+        return np.array([forecast_value(each) for each in self._forecast_many(X)])
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -707,6 +522,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             level = check_level(level)
             means, half_width = self._means(X), half_width_of(self._state.deviation, level)
             return intervals_like(source_of(X), means - half_width, means + half_width)
+
+
+def forecast_value(forecast: Floats) -> float:
+    """Return the number of a forecast, which is 0.0 before the first row."""
+    return float(forecast[len(EXPERTS)]) if len(forecast) else 0.0
 
 
 def half_width_of(deviation: float, level: float) -> float:

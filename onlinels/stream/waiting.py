@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from onlinels.checks import Floats, warn_caller
+from onlinels.checks import Floats, Integers, warn_caller
+from onlinels.core.constants import N_JUDGED_LABELS, N_LABELS
 from onlinels.numerics import Calls, is_array, owned, shallow_copy
 from onlinels.rows.batch import PLAIN_NUMBER_TYPES, Name, name_text, plain_names
 from onlinels.saving import savable
@@ -28,9 +29,6 @@ GAP = _pack_number(np.nan)
 
 NEGATIVE_ZERO, NEGATIVE_NAN = _pack_number(-0.0), _pack_number(-np.nan)
 """The bytes of -0.0, which equals 0.0, and of 0.0 / 0.0 on many machines, which is a gap."""
-
-AnyForecast = Any
-"""A forecast with a method `packed`, or the numbers (n,) that this method returns."""
 
 
 def sample_key(x: Mapping[Any, Any]) -> int:
@@ -98,14 +96,11 @@ class Found(NamedTuple):
 
     # Its number in the order of forecasts, and the number of rows learnt since it was made.
     number: int
-    forecast: AnyForecast
+    forecast: Floats
     delay: int
     # Whether no forecast of an equal sample could be the right one as well.
     is_sure: bool
 
-
-N_JUDGED_LABELS = 500
-"""Number of labels after which the model looks at how many of them found their forecasts."""
 
 MANY_LABELS, NEARLY_ALL_LABELS = 50, 450
 """Number of these labels of which the model warns, and one that allows for a few late labels."""
@@ -134,8 +129,8 @@ class Matches(NamedTuple):
     n_asked: int = 0
     n_stored: int = 0
     # Whether the model has warned of lost or unsure labels, and they have not become few since.
-    were_lost: bool = False
-    were_unsure: bool = False
+    were_lost: int = 0
+    were_unsure: int = 0
 
     @property
     def are_unsure(self) -> bool:
@@ -150,19 +145,6 @@ class Matches(NamedTuple):
         are_asked = self.n_stored >= NEARLY_ALL_LABELS
         return self.n_lost >= MANY_LABELS and are_asked and not self.are_unsure
 
-    def with_label(self, is_lost: bool, is_unsure: bool) -> Matches:
-        """Return the counts with those of one more label."""
-        n_labels, n_lost, n_unsure, n_asked, n_stored, *were = self.in_progress()
-        # Rows of a history that are learnt before others are predicted are not lost.
-        n_lost += is_lost and n_asked + MANY_LABELS // 2 >= n_labels
-        return Matches._make((n_labels + 1, n_lost, n_unsure + is_unsure, n_asked, n_stored, *were))
-
-    def with_rows(self, n_labels: int, n_asked: int, n_stored: int) -> Matches:
-        """Return the counts with those of rows predicted, or learnt in order before 500 labels."""
-        labels, n_lost, n_unsure, asked, stored, *were = self.in_progress()
-        of_labels = labels + n_labels, n_lost, n_unsure
-        return Matches._make((*of_labels, asked + n_asked, stored + n_stored, *were))
-
     def in_progress(self) -> Matches:
         """Return the counts, or new ones if they are those of 500 labels."""
         if self.n_labels < N_JUDGED_LABELS:
@@ -173,6 +155,13 @@ class Matches(NamedTuple):
             were_lost=self.are_lost or (self.were_lost and is_old),
             were_unsure=self.are_unsure or (self.were_unsure and is_old),
         )
+
+
+ASKED, ASKED_AND_STORED, LABEL = (
+    np.array(step, dtype=np.int64)
+    for step in (Matches(n_asked=1), Matches(n_asked=1, n_stored=1), Matches(n_labels=1))
+)
+"""Counts of one predicted sample, and of one label."""
 
 
 def _waiting_fits(waiting: Any) -> bool:
@@ -187,8 +176,8 @@ class Waiting:
     ----------
     columns, scaler : StreamColumns, RunningScaler
         Columns and scaler of samples predicted before the first row is learnt.
-    matches : Matches
-        How the latest labels found their forecasts.
+    counts : ndarray (7,)
+        Those of `matches`, to which `onlinels.core.StreamRows` writes.
 
     Examples
     --------
@@ -203,10 +192,15 @@ class Waiting:
         self.columns, self.scaler = StreamColumns(), RunningScaler()
         # The key, the forecast and the number of rows learnt before it, by number, in the order in
         # which they were made; and the numbers of every key.
-        self._stored: dict[int, tuple[int, AnyForecast, int]] = {}
+        self._stored: dict[int, tuple[int, Floats, int]] = {}
         self._numbers: dict[int, tuple[int, ...]] = {}
         self._n_made = 0
-        self.matches = Matches()
+        self.counts: Integers = np.zeros(len(Matches()), dtype=np.int64)
+
+    @property
+    def stored(self) -> dict[int, tuple[int, Floats, int]]:
+        """The forecasts with their keys and the numbers of rows learnt before them, by number."""
+        return self._stored
 
     def __len__(self) -> int:
         return len(self._stored)
@@ -214,7 +208,7 @@ class Waiting:
     def __contains__(self, key: int) -> bool:
         return key in self._numbers
 
-    def latest(self, key: int | None, count: int) -> AnyForecast | None:
+    def latest(self, key: int | None, count: int) -> Floats | None:
         """Return the forecast of a sample if no row was learnt since it was made, or None.
 
         The sample is predicted again, for its probabilities for example. Before the first row is
@@ -226,30 +220,36 @@ class Waiting:
         _, forecast, before = self._stored[numbers[-1]]
         return forecast if before == count else None
 
-    def count_again(self) -> None:
-        """Count a sample that shares the stored forecast of an equal sample."""
-        self.matches = self.matches.with_rows(0, n_asked=1, n_stored=0)
+    @property
+    def matches(self) -> Matches:
+        """How the latest labels found their forecasts."""
+        return Matches._make(self.counts.tolist())
 
-    def plan_add(
-        self, key: int, forecast: AnyForecast, count: int, matches: Matches | None = None
-    ) -> Calls:
-        """Plan to store a forecast that was made after `count` rows were learnt.
+    def _plan_counts(self, step: Integers) -> Calls:
+        """Plan to add to the counts, after those of 500 labels to new ones."""
+        calls: Calls = ((np.add, self.counts, step, self.counts),)
+        if self.counts.item(N_LABELS) < N_JUDGED_LABELS:
+            return calls
+        begun = np.array(self.matches.in_progress(), dtype=np.int64)
+        return (self.counts.__setitem__, ..., begun), *calls
 
-        `matches` are the counts with that of the sample.
-        """
+    def plan_asked(self, is_stored: bool) -> Calls:
+        """Plan to count a predicted sample, which may share the forecast of an equal sample."""
+        return self._plan_counts(ASKED_AND_STORED if is_stored else ASKED)
+
+    def plan_add(self, key: int, forecast: Floats, count: int) -> Calls:
+        """Plan to store a forecast that was made after `count` rows were learnt."""
         number, left = self._n_made, -1
         calls: Calls = ()
         if len(self._stored) >= MAX_WAITING_FORECASTS:
             left = next(iter(self._stored))
             calls = self._plan_take(left)
         numbers = *(each for each in self._numbers.get(key, ()) if each != left), number
-        matches = self.matches.with_rows(0, 1, 1) if matches is None else matches
-        news = {"_n_made": number + 1, "matches": matches}
         return (
             *calls,
             (self._stored.__setitem__, number, (key, forecast, count)),
             (self._numbers.__setitem__, key, numbers),
-            (vars(self).update, news),
+            (vars(self).update, {"_n_made": number + 1}),
         )
 
     def watched(self, x: Any) -> tuple[Floats, Calls]:
@@ -309,15 +309,20 @@ class Waiting:
         """Plan to remove the forecast that a label found, and to count the label of a delay."""
         is_unsure = not found.is_sure if found else key in self
         is_lost = found is None and not is_unsure and (len(self) > 0 or delay > 0)
-        matches = self.matches.with_label(is_lost, is_unsure)
         calls = () if found is None else self._plan_take(found.number)
-        return (*calls, (vars(self).update, {"matches": matches}))
+        if not (is_lost or is_unsure):
+            return *calls, *self._plan_counts(LABEL)
+        matches = self.matches.in_progress()
+        # Rows of a history that are learnt before others are predicted are not lost.
+        is_lost = is_lost and matches.n_asked + MANY_LABELS // 2 >= matches.n_labels
+        step = Matches(n_labels=1, n_lost=is_lost, n_unsure=is_unsure)
+        return *calls, *self._plan_counts(np.array(step, dtype=np.int64))
 
     def warn_of_labels(self) -> None:
         """Warn, once, if many of the last 500 labels have not found the forecasts of their rows."""
-        matches = self.matches
-        if matches.n_labels < N_JUDGED_LABELS:
+        if self.counts.item(N_LABELS) < N_JUDGED_LABELS:
             return
+        matches = self.matches
         if matches.are_lost and not matches.were_lost:
             warn_caller(
                 "Many labels do not find the forecasts of their rows.",
@@ -339,14 +344,14 @@ class Waiting:
         # The forecasts, columns and scaler are shared, as they do not change.
         new = shallow_copy(self)
         new._stored, new._numbers = self._stored.copy(), self._numbers.copy()
+        new.counts = self.counts.copy()
         return new
 
     def __getstate__(self) -> dict[str, Any]:
         # Writing one array for each forecast would take a second.
         keys, known, counts = zip(*self._stored.values(), strict=True) if self._stored else [()] * 3
-        forecasts = [each if isinstance(each, np.ndarray) else each.packed() for each in known]
-        waiting = np.array([keys, counts, [*map(len, forecasts)]], dtype=np.intp)
-        values = np.concatenate([np.zeros(0), *forecasts])
+        waiting = np.array([keys, counts, [*map(len, known)]], dtype=np.intp)
+        values = np.concatenate([np.zeros(0), *known])
         # A sample that is predicted again leaves no trace.
         matches = np.array(self.matches._replace(n_asked=self.matches.n_stored))
         made = {"_waiting": waiting, "_values": values, "_matches": matches}
@@ -366,7 +371,6 @@ class Waiting:
             self._numbers[key] = *self._numbers.get(key, ()), number
         self._n_made = len(keys)
         # Files of earlier versions have no counts.
-        counts = np.asarray(state.get("_matches", Matches()), dtype=np.intp).tolist()
-        if len(counts) != len(Matches()) or min(counts) < 0:
+        self.counts = np.array(state.get("_matches", Matches()), dtype=np.int64)
+        if self.counts.shape != (len(Matches()),) or min(self.counts) < 0:
             raise ValueError("the counts of labels and forecasts are not those of a stream model")
-        self.matches = Matches(*counts)

@@ -19,6 +19,7 @@ import onlinels
 from onlinels import LeastSquaresMultiTargetRegressor, StreamClassifier
 from onlinels.core import reference
 from onlinels.stream import base as stream_base
+from onlinels.stream import rows as stream_rows
 from onlinels.stream.base import StreamModel
 from onlinels.stream.waiting import Waiting
 from support.strategies import Stream, splits
@@ -551,11 +552,21 @@ def learn_logged(model, learn):
             return super().plan(errors, column, is_new, w)
 
     with (
-        mock.patch.object(stream_base, "Experts", Logged),
+        mock.patch.object(stream_rows, "Experts", Logged),
         mock.patch.object(stream_base, "StreamRows", None),
     ):
         learn(model)
     return logs
+
+
+def arguments_of_rows(model):
+    """Return the arguments of `StreamRows` for the state of a stream model."""
+    state = model._state
+    state.made = None
+    with mock.patch.object(stream_base, "StreamRows", lambda **named: named):
+        named = state.rows
+    state.made = None
+    return named
 
 
 def assert_memories_exact(model, logs, decays):
