@@ -208,6 +208,8 @@ class ExpertsState(ABC):
 
     def grow(self, columns: StreamColumns) -> None:
         """Make room in a draft for new features."""
+        # The last row has the features that it had: zeros for new ones would round in another way.
+        self.plain.learn_pending(self.count)
         n_features = len(columns.names)
         self.scaler = self.scaler.grown(n_features, columns.columns_of)
         self.plain, self.columns = self.plain.grown(n_features), columns
