@@ -114,7 +114,7 @@ class DirectForecaster(Forecaster):
         """Return features; raise now if a model for all steps could not learn them later."""
         model = self._models[0]
         if x and self._is_joint and isinstance(last_step(model), LinearModel):
-            row = self._row((0.0,) * max(self.lags), x)
+            row = {**x, **{f"y-{lag}": 0.0 for lag in self.lags}}
             read_sample(model.transform_one(row) if is_pipeline(model) else row)
         return dict(x or {})
 
