@@ -16,6 +16,8 @@ from onlinels.pipelines import ask, emptied, is_pipeline, last_step
 from onlinels.rows.batch import read_sample
 from onlinels.saving import savable, save_method
 
+__all__ = ["DirectForecaster"]
+
 VALUE_MISSING_REMEDY = "Fill a gap with the forecast of this step, or with the last value."
 
 

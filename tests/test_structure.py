@@ -51,6 +51,7 @@ MODULES_WITH_NAMES = (
     onlinels,
     onlinels.distributed,
     onlinels.export,
+    onlinels.forecasting,
     onlinels.from_sums,
     onlinels.images,
     onlinels.sklearn,
