@@ -14,6 +14,7 @@ import pytest
 import onlinels
 import onlinels.distributed
 import onlinels.export
+import onlinels.forecasting
 import onlinels.from_sums
 import onlinels.sklearn
 
@@ -26,8 +27,8 @@ LAYERS = (
     "rows",
     "sums features",
     "linear",
-    "distributed evaluate explain export from_sums meta network pipelines sites sklearn stream "
-    "windowed",
+    "distributed evaluate explain export forecasting from_sums meta network pipelines sites "
+    "sklearn stream windowed",
     "__init__ __main__ images",
 )
 """What is at the root of the package, from below: a layer imports only from layers below it."""
@@ -42,6 +43,7 @@ NEIGHBOURS = {
     "distributed": "network pipelines",
     "evaluate": "pipelines",
     "explain": "meta pipelines",
+    "forecasting": "pipelines",
     "stream": "explain",
     "export": "meta network pipelines windowed",
 }
@@ -51,6 +53,7 @@ MODULES_WITH_NAMES = (
     onlinels,
     onlinels.distributed,
     onlinels.export,
+    onlinels.forecasting,
     onlinels.from_sums,
     onlinels.images,
     onlinels.sklearn,

@@ -22,6 +22,7 @@ from onlinels import (
     WindowedClassifier,
 )
 from onlinels.export import answers_only
+from onlinels.forecasting import DirectForecaster
 from onlinels.images import ImagePreprocessing, Patches
 
 
@@ -149,6 +150,12 @@ def learn_images(model, random):
     y = random.integers(0, 3, 12)
     images = random.random((12, 8, 8)) + (np.arange(8) > 2 * y[:, None])[:, None, :]
     model.learn_many(images, [f"class {label}" for label in y])
+
+
+def learn_series(model, random):
+    for value in random.normal(size=20).tolist():
+        model.forecast(2, [{"even": 0}, {"even": 1}])
+        model.learn_one(value, {"even": 1})
 
 
 def transform(*shape):
@@ -321,6 +328,11 @@ MODELS = {
     "timed": (windowed(timestamp="t"), learn_readings),
     "resampled": (windowed(timestamp="t", sample_rate=11.0), learn_readings),
     "unlabelled": (windowed(label_rule="unanimous"), learn_readings),
+    "forecaster": (of(DirectForecaster, model=StreamRegressor(), horizon=2, lags=3), learn_series),
+    "forecaster of all steps": (
+        of(DirectForecaster, model=LeastSquaresMultiTargetRegressor(), horizon=2, lags=[1, 4]),
+        learn_series,
+    ),
     "network that waits": (network(warm_up=100), learn_images),
     "network": (network(warm_up=12), learn_images),
     "whitened network": (network(warm_up=12, whitening=0.001), learn_images),

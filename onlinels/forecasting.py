@@ -1,0 +1,201 @@
+"""Forecast the next steps of a time series directly: every step has weights of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from river import base
+from river.time_series.base import Forecaster
+
+from onlinels.checks import check_count, check_kind, checked_assignment, read_number, refusal
+from onlinels.linear.model import LinearModel
+from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor
+from onlinels.pipelines import ask, emptied, is_pipeline, last_step
+from onlinels.rows.batch import read_sample
+from onlinels.saving import savable, save_method
+
+__all__ = ["DirectForecaster"]
+
+VALUE_MISSING_REMEDY = "Fill a gap with the forecast of this step, or with the last value."
+
+
+@savable(lambda forecaster: len(forecaster.models) == forecaster._n_models)
+class DirectForecaster(Forecaster):
+    """Forecast each of the next steps directly from the last values of a time series.
+
+    Every step has weights of its own, and no forecast is an input of another one. The weights of
+    step h learn a value when it arrives, h steps after the values from which it was forecast.
+
+    Parameters
+    ----------
+    model : regressor, or pipeline that ends in one
+        A `LeastSquaresMultiTargetRegressor` forecasts all steps: the steps are its targets. Of a
+        regressor of one target, every step gets a copy. `model` itself learns nothing.
+    horizon : int
+        Number of steps to forecast.
+    lags : int or iterable of int
+        The last values that are features, for every step the same. Lag 1 is the last value that is
+        known at the time of the forecast. An int n stands for the lags 1 to n.
+
+    Notes
+    -----
+    Other features of a step, such as its hour, are passed as `x` when its value is learnt, and in
+    `xs` when it is forecast. Copies for every step get the features of their own step. A model for
+    all steps gets those of the first step, which suffices for an hour, but not for the forecast of
+    a temperature. Lags are named "y-1", "y-2" and so on, as in river's SNARIMAX.
+
+    Until ``max(lags) + horizon`` values have arrived, nothing is learnt: forecasts repeat the last
+    value (0.0 before the first one), and intervals are infinite. If `learn_one` is interrupted,
+    some steps may have learnt the value, and others not.
+
+    Learning and forecasting cost what they cost in `models`. Memory holds, beside the models, the
+    last ``max(lags) + horizon`` values.
+
+    References
+    ----------
+    S. Ben Taieb, G. Bontempi, A. F. Atiya and A. Sorjamaa, "A review and comparison of strategies
+    for multi-step ahead time series forecasting" (2012).
+
+    Examples
+    --------
+    >>> from onlinels import LeastSquaresMultiTargetRegressor
+    >>> forecaster = DirectForecaster(LeastSquaresMultiTargetRegressor(), horizon=3, lags=4)
+    >>> for step in range(100):
+    ...     forecaster.learn_one(float(step % 4))
+    >>> [round(value) for value in forecaster.forecast(3)]
+    [0, 1, 2]
+    """
+
+    save = save_method
+    __setattr__ = checked_assignment
+
+    def __init__(self, model: Any, horizon: int = 24, lags: int | Iterable[int] = 24) -> None:
+        check_kind("model", model, (base.Regressor, base.MultiTargetRegressor))
+        if not isinstance(lags, Iterable):
+            lags = range(1, check_count("lags", lags, 1) + 1)
+        self.model = model
+        self.horizon = check_count("horizon", horizon, 1)
+        self.lags = tuple(check_count("lags", lag, 1) for lag in lags)
+        if not self.lags:
+            raise refusal("lags", "is empty", "at least one lag", "Pass 1 for the last value.")
+        self._models = tuple(emptied(model) for _ in range(self._n_models))
+        # The newest ones first; tuples, which other threads may read while a value is learnt.
+        self._values: tuple[float, ...] = ()
+        self._features: tuple[Mapping[Any, Any], ...] = ()
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": LeastSquaresMultiTargetRegressor(), "horizon": 3, "lags": 2}
+
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """The models that learn: one for all steps, or one for every step."""
+        return self._models
+
+    @property
+    def _is_joint(self) -> bool:
+        """Whether one model forecasts all steps."""
+        return isinstance(last_step(self.model), base.MultiTargetRegressor)
+
+    @property
+    def _n_models(self) -> int:
+        return 1 if self._is_joint else self.horizon
+
+    @property
+    def _n_values(self) -> int:
+        """How many values are kept: those of the first row that the last step learns."""
+        return max(self.lags) + self.horizon
+
+    def _row(self, values: tuple[float, ...], x: Mapping[Any, Any] | None) -> dict[Any, Any]:
+        """Return the features of a forecast from values, the newest one first."""
+        return {**(x or {}), **{f"y-{lag}": values[lag - 1] for lag in self.lags}}
+
+    def _checked(self, x: Mapping[Any, Any] | None) -> dict[Any, Any]:
+        """Return features; raise now if a model for all steps could not learn them later."""
+        model = self._models[0]
+        if x and self._is_joint and isinstance(last_step(model), LinearModel):
+            row = {**x, **{f"y-{lag}": 0.0 for lag in self.lags}}
+            read_sample(model.transform_one(row) if is_pipeline(model) else row)
+        return dict(x or {})
+
+    def learn_one(self, y: float, x: Mapping[Any, Any] | None = None) -> None:
+        """Learn the next value of the series.
+
+        Parameters
+        ----------
+        y : float
+            The value.
+        x : mapping, optional
+            Features of this step, such as its hour.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the value is not a finite number, or a model rejects the features.
+        """
+        y = read_number("y", y, missing=VALUE_MISSING_REMEDY)
+        values = (y, *self._values)[: self._n_values]
+        features = (self._checked(x), *self._features)[: self.horizon]
+        if len(values) == self._n_values:
+            if self._is_joint:
+                steps = {step: values[self.horizon - step] for step in range(1, self.horizon + 1)}
+                self._models[0].learn_one(self._row(values[self.horizon :], features[-1]), steps)
+            else:
+                for step, model in enumerate(self._models, 1):
+                    model.learn_one(self._row(values[step:], x), y)
+        self._values, self._features = values, features
+
+    def forecast(self, horizon: int, xs: Iterable[Mapping[Any, Any]] | None = None) -> list[float]:
+        """Return the forecasts of the next steps.
+
+        Parameters
+        ----------
+        horizon : int
+            Number of steps, at most that of the forecaster.
+        xs : iterable of mappings, optional
+            Features of each of these steps.
+
+        Raises
+        ------
+        ValueError
+            If `horizon` is larger than that of the forecaster, or `xs` has another length.
+        """
+        last = self._values[0] if self._values else 0.0
+        return self._answers("predict_one", last, horizon, xs)
+
+    def forecast_interval(
+        self, horizon: int, xs: Iterable[Mapping[Any, Any]] | None = None, level: float = 0.9
+    ) -> list[tuple[float, float]]:
+        """Return an interval for each of the next steps that holds its value with a probability.
+
+        Parameters
+        ----------
+        horizon, xs
+            As in `forecast`.
+        level : float
+            The probability, above 0 and below 1, of each step by itself.
+        """
+        endless = -math.inf, math.inf
+        return self._answers("predict_interval_one", endless, horizon, xs, level=level)
+
+    def _answers(
+        self, question: str, unknown: Any, horizon: int, xs: Any, **options: float
+    ) -> list[Any]:
+        """Return what the models answer for each step, `unknown` before they have learnt."""
+        if check_count("horizon", horizon, 1) > self.horizon:
+            remedy = f"Make a forecaster with horizon={horizon}."
+            raise refusal("horizon", f"is {horizon}", f"at most {self.horizon}", remedy)
+        given = [{}] * horizon if xs is None else list(xs)
+        if len(given) != horizon:
+            remedy = "Pass the features of every step."
+            raise refusal("xs", f"has {len(given)} entries", str(horizon), remedy)
+        values = self._values
+        if len(values) < self._n_values:
+            return [unknown] * horizon
+        if self._is_joint:
+            steps = ask(self._models[0], question, self._row(values, given[0]), **options)
+            return [steps[step] for step in range(1, horizon + 1)]
+        asked = zip(self._models, given, strict=False)
+        return [ask(model, question, self._row(values, x), **options) for model, x in asked]

@@ -1,0 +1,210 @@
+"""Direct forecasts: each step is the batch solution on the rows whose values have arrived."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import checks, compose, evaluate, metrics, time_series
+from river import linear_model as peers
+
+from onlinels import (
+    HiddenLayer,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    StreamRegressor,
+)
+from onlinels.forecasting import DirectForecaster
+from support import laws
+from support.strategies import examples
+
+MODELS = {
+    "all steps": LeastSquaresMultiTargetRegressor,
+    "each step": LeastSquaresRegressor,
+    "hidden": lambda **settings: HiddenLayer(9) | LeastSquaresRegressor(**settings),
+}
+
+
+def series(n_values, seed=0):
+    """Return the features of steps, an hour and a number known ahead, and values of a cycle."""
+    random, values = np.random.default_rng(seed), []
+    features = [{"hour": step % 6, "known": float(random.normal())} for step in range(n_values)]
+    noise = random.normal(size=n_values)
+    for x, shock in zip(features, noise, strict=True):
+        before = values[-1] if values else 0.0
+        values.append(float(0.5 * before + x["hour"] + x["known"] + shock))
+    return features, values
+
+
+def learn(forecaster, features, values):
+    for x, y in zip(features, values, strict=True):
+        forecaster.learn_one(y, x)
+    return forecaster
+
+
+def rows_of(features, values, step, horizon, lags, is_joint):
+    """Return the rows that a step has learnt, by the definition, and the row to predict next."""
+    rows, ahead = [], 1 if is_joint else step
+    for now in range(max(lags) - 1, len(values)):
+        row = {f"y-{lag}": values[now - lag + 1] for lag in lags}
+        rows.append((features[now + ahead] | row, now + step))
+    # The series ends before the features do. A value is learnt when the last step can learn it.
+    first = max(lags) - 1 + horizon
+    late = horizon - step if is_joint else 0
+    learnt = [(x, values[at]) for x, at in rows if first - late <= at < len(values) - late]
+    return learnt, rows[-1][0]
+
+
+@examples(40)
+@given(
+    st.sampled_from([*MODELS]),
+    st.sets(st.integers(1, 6), min_size=1),
+    st.integers(1, 5),
+    st.integers(0, 40),
+    st.integers(0, 99),
+)
+def test_every_step_is_a_model_of_the_values_that_have_arrived(kind, lags, horizon, n, seed):
+    make, is_joint, lags = MODELS[kind], kind == "all steps", sorted(lags)
+    features, values = series(n + horizon, seed)
+    forecaster = DirectForecaster(make(ridge=1.0), horizon, lags)
+    learn(forecaster, features[:n], values[:n])
+    ahead = features[n:]
+    found = forecaster.forecast(horizon, ahead)
+    ends = forecaster.forecast_interval(horizon, iter(ahead), level=0.8)
+    if n < max(lags) + horizon:
+        assert found == [values[n - 1] if n else 0.0] * horizon
+        assert ends == [(-math.inf, math.inf)] * horizon
+        return
+    for step in range(1, horizon + 1):
+        learnt, asked = rows_of(features, values[:n], step, horizon, lags, is_joint)
+        model = MODELS["each step" if is_joint else kind](ridge=1.0)
+        for row in learnt:
+            model.learn_one(*row)
+        assert np.isclose(found[step - 1], model.predict_one(asked), rtol=1e-7, atol=1e-7)
+        last = model[-1] if kind == "hidden" else model
+        asked = model.transform_one(asked) if kind == "hidden" else asked
+        expected = last.predict_interval_one(asked, level=0.8)
+        np.testing.assert_allclose(ends[step - 1], expected, rtol=1e-6, atol=1e-6)
+    shorter = forecaster.forecast(1, ahead[:1])
+    assert shorter == found[:1]
+
+
+def calendar(x):
+    return {f"hour {x['hour']}": 1, "known": x["known"]}
+
+
+FORECASTERS = {
+    "all steps": lambda: DirectForecaster(LeastSquaresMultiTargetRegressor(), 4, 6),
+    "each step": lambda: DirectForecaster(LeastSquaresRegressor(), 4, 6),
+    "stream": lambda: DirectForecaster(StreamRegressor(), 4, 6),
+    "of river": lambda: DirectForecaster(peers.BayesianLinearRegression(), 4, 6),
+    "inside": lambda: time_series.SNARIMAX(6, 0, 0, regressor=LeastSquaresRegressor()),
+    "stream inside": lambda: time_series.SNARIMAX(6, 0, 0, regressor=StreamRegressor()),
+}
+
+
+@pytest.mark.parametrize("kind", FORECASTERS)
+def test_river_evaluates_forecasters(kind):
+    """Behind a function, with features that are known ahead; beside the mean as the forecast."""
+    model = compose.FuncTransformer(calendar) | FORECASTERS[kind]()
+    rows = [*zip(*series(300), strict=True)]
+    errors = evaluate.evaluate(rows, model, metrics.MSE(), horizon=4).get()
+    assert len(errors) == 4
+    assert max(errors) < np.var([y for _, y in rows])
+
+
+def test_intervals_hold_as_many_values_as_they_say():
+    features, values = series(1500)
+    for model in (LeastSquaresMultiTargetRegressor(), StreamRegressor()):
+        forecaster, inside = DirectForecaster(model, 3, 6), []
+        for now, (x, y) in enumerate(zip(features, values, strict=True)):
+            forecaster.learn_one(y, calendar(x))
+            if 300 <= now < 1497:
+                ahead = map(calendar, features[now + 1 : now + 4])
+                ends = forecaster.forecast_interval(3, ahead, level=0.9)
+                arrived = values[now + 1 : now + 4]
+                inside += [low <= y <= high for (low, high), y in zip(ends, arrived, strict=True)]
+        assert 0.87 < np.mean(inside) < 0.93
+
+
+def test_stream_models_find_their_forecasts_when_values_arrive():
+    """Each step equals a StreamRegressor that is told the same rows as late; nothing warns."""
+    features, values = series(300)
+    forecaster = DirectForecaster(StreamRegressor(), 3, [1, 2])
+    alone, asked = StreamRegressor(), []
+    for now, (x, y) in enumerate(zip(features, values, strict=True)):
+        if now >= 4:
+            late = asked[now - 3] if now > 6 else features[now] | {"y-1": values[now - 3]}
+            alone.learn_one(late | {"y-2": values[now - 4]}, y)
+        forecaster.learn_one(y, x)
+        ahead = features[now + 1 : now + 4]
+        if len(ahead) == 3:
+            found = forecaster.forecast(3, ahead)
+            row = ahead[2] | {"y-1": y, "y-2": values[now - 1]}
+            asked.append(row)
+            if now >= 4:
+                assert found[2] == alone.predict_one(row)
+
+
+def test_nothing_learns_but_the_copies():
+    given_model = LeastSquaresRegressor(ridge=1.0)
+    given_model.learn_one({"y-1": 1.0}, 5.0)
+    forecaster = learn(DirectForecaster(given_model, 2, 1), *series(20))
+    assert given_model.count == 1
+    assert [model.count for model in forecaster.models] == [18, 18]
+    assert [model.ridge for model in forecaster.models] == [1.0, 1.0]
+    assert forecaster.clone().models[0].count == 0
+
+
+BAD_CALLS = [
+    ("learn_one", ("high",), TypeError, "y is 'high'"),
+    ("learn_one", (None,), ValueError, "y is None.*Fill a gap"),
+    ("learn_one", (math.nan,), ValueError, "y is nan.*Fill a gap"),
+    ("learn_one", (1.0, {"hour": "six"}), TypeError, "six"),
+    ("learn_one", (1.0, {"hour": None}), ValueError, "None"),
+    ("learn_one", (1.0, 5), TypeError, "int"),
+    ("forecast", (3,), ValueError, "horizon is 3, expected at most 2"),
+    ("forecast", (0,), ValueError, "horizon=0 must be at least 1"),
+    ("forecast", (1.0,), TypeError, "horizon=1.0 must be an int"),
+    ("forecast", (2, [{}]), ValueError, "xs has 1 entries, expected 2"),
+    ("forecast_interval", (2, [{}] * 2, 1.0), ValueError, "level"),
+]
+
+
+@pytest.mark.parametrize("kind", ["all steps", "each step"])
+@pytest.mark.parametrize(("method", "arguments", "error", "match"), BAD_CALLS)
+def test_bad_calls_change_nothing(kind, method, arguments, error, match):
+    forecaster = learn(DirectForecaster(MODELS[kind](), 2, 3), *series(20))
+    call = getattr(forecaster, method)
+    laws.assert_refused(lambda: call(*arguments), forecaster, match, error)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ((LeastSquaresClassifier(),), TypeError, "(?s)model=.*must be a Regressor"),
+        ((LeastSquaresRegressor(), 0), ValueError, "horizon=0"),
+        ((LeastSquaresRegressor(), 2, 0), ValueError, "lags=0"),
+        ((LeastSquaresRegressor(), 2, [1, 0]), ValueError, "lags=0"),
+        ((LeastSquaresRegressor(), 2, []), ValueError, "lags is empty"),
+        ((LeastSquaresRegressor(), 2, "ab"), TypeError, "lags='a'"),
+    ],
+)
+def test_bad_settings_are_refused(arguments, error, match):
+    with pytest.raises(error, match=match):
+        DirectForecaster(*arguments)
+
+
+def test_settings_do_not_change():
+    forecaster = DirectForecaster(LeastSquaresRegressor(), 2, 3)
+    for name, value in {"horizon": 3, "lags": 1, "model": StreamRegressor()}.items():
+        with pytest.raises(AttributeError, match=f"{name} cannot change"):
+            setattr(forecaster, name, value)
+    assert forecaster.lags == (1, 2, 3)
+
+
+def test_the_suite_of_river():
+    for check in checks.yield_checks(DirectForecaster(LeastSquaresMultiTargetRegressor(), 3, 2)):
+        check(DirectForecaster(LeastSquaresMultiTargetRegressor(), 3, 2))
