@@ -868,6 +868,7 @@ def test_interrupts_at_any_time(n_rows):
     """A row that Ctrl-C interrupts is learnt entirely or not at all."""
     package, (model, rows) = str(Path(onlinels.__file__).parent), trained()
     learnt, n_interrupts = list(rows), 0
+    # Outside of the calls, numbers are read without code of the package.
 
     def interrupt(_, frame):
         if frame.f_code.co_filename.startswith(package):
@@ -877,13 +878,13 @@ def test_interrupts_at_any_time(n_rows):
     signal.setitimer(signal.ITIMER_REAL, 1e-5, 7e-5)
     try:
         for number in range(n_rows):
-            (x, y), count = rows[number % len(rows)], model._state.subsets.whole.tally[0]
+            (x, y), count = rows[number % len(rows)], model._state.subsets.whole.numbers[0]
             try:
                 model.predict_one(x)
                 model.learn_one(x, y)
             except KeyboardInterrupt:
                 n_interrupts += 1
-            learnt += [(x, y)] * int(model._state.subsets.whole.tally[0] - count)
+            learnt += [(x, y)] * int(model._state.subsets.whole.numbers[0] - count)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)

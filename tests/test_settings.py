@@ -23,6 +23,7 @@ from onlinels import (
     StreamClassifier,
 )
 from onlinels.evaluate import ProgressiveScore
+from onlinels.forecasting import DirectForecaster
 from onlinels.images import ImagePreprocessing, Patches
 from support import digits_network, laws, savable_models
 from support.strategies import KINDS, examples
@@ -69,7 +70,7 @@ OWN = {
     for model in [made(name)]
     if type(model).__module__.startswith("onlinels")
 }
-CLASSES = {ImagePreprocessing, Patches, ProgressiveScore}.union(
+CLASSES = {DirectForecaster, ImagePreprocessing, Patches, ProgressiveScore}.union(
     filter(inspect.isclass, (getattr(onlinels, name) for name in onlinels.__all__))
 ) - {DataWarning}
 NAMES = sorted({name for kind in CLASSES for name in settings_of(kind)})
