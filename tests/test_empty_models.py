@@ -113,7 +113,7 @@ def test_blank_linear_models_answer_batches(make, nothing, n_outputs, fit_interc
 
 
 @pytest.mark.parametrize("make", [*CLASSIFIERS.values(), *(make for make, _ in NUMBERS.values())])
-@pytest.mark.parametrize("x", [None, [1.0], np.ones(3), "a"])
+@pytest.mark.parametrize("x", [None, [1.0], np.array(3.0), "a"])
 def test_what_is_no_mapping_is_refused_all_the_same(make, x):
     model = make()
     takes_images = "ShallowConvClassifier" in repr(model)

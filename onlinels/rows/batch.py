@@ -868,8 +868,24 @@ class Columns:
                 names = plain_names(sorted_names(compress(names_of(layout), is_new)))
                 now = {name: lengths[name] for name in sorted_names(lengths)}
                 stems = {str(each.name) for each in arrays if each.are_outputs}
-                known = (*columns.names, *names), columns._lengths | now, plain
-                columns = Columns(*known, columns._stems | stems, columns.is_numbered)
+                columns = columns._with(names, now, stems)
+                columns._plain = plain
+        return columns
+
+    def _with(self, names: Sequence[Name], lengths: dict[Name, int], stems: set[str]) -> Columns:
+        """Return columns with new plain names, and with arrays and stems of theirs."""
+        size, columns = len(self._index), object.__new__(Columns)
+        vars(columns).update(vars(self))
+        columns.names = (*self.names, *names)
+        is_plain = self.places is self._index and not (lengths or stems)
+        is_plain = is_plain and PLAIN_NAME_TYPES.issuperset(map(type, names))
+        keys = names if is_plain else map(self.key_of, names)
+        columns._index = self._index | dict(zip(keys, count(size), strict=False))
+        columns._lengths, columns._stems = self._lengths | lengths, self._stems | stems
+        columns.places = columns._index
+        if not is_plain:
+            columns.places = self.places | _plain_places(names, size)
+        columns._last = columns._reader = None
         return columns
 
     def met(self, x: Any) -> Columns | None:
@@ -887,12 +903,7 @@ class Columns:
         new = sorted_names([name for name in x if name not in index])
         if not (new and index):
             return _columns_of((tuple(new), (), False, (), False)) if new else self
-        columns = object.__new__(Columns)
-        vars(columns).update(vars(self))
-        columns.names = (*self.names, *new)
-        columns._index = index | dict(zip(new, count(len(index)), strict=False))
-        columns.places, columns._last, columns._reader = columns._index, None, None
-        return columns
+        return self._with(new, {}, set())
 
     def staying(self, gone: NDArray[np.bool_]) -> Integers:
         """Return the columns that stay when features that no row has left are removed.
@@ -941,25 +952,32 @@ class Columns:
 
     def locate(self, layout: Layout) -> Integers:
         """Return the column of every feature of a layout; -1 if the feature is unknown."""
-        # Other threads that share these columns may replace the cached layout.
+        # Models share columns: names of other types would refer to one, or be compared by code.
+        is_plain = isinstance(layout, range) or PLAIN_NAME_TYPES.issuperset(map(_type_of, layout))
+        # Other threads may replace the cached layout.
         last = self._last
-        if last is None or layout != last[0]:
-            for feature in _arrays_of(layout):
-                now, before = feature.length, self._lengths.get(feature.name, feature.length)
-                if now != before and not feature.are_outputs:
-                    place, remedy = f"x[{feature.name!r}]", "Pass arrays of one size in every row."
-                    raise refusal(place, f"has {now} values", f"{before} as in other rows", remedy)
-            keys = check_distinct(names_of(layout), numbered if self.is_numbered else None)
-            if self._plain or isinstance(layout, range):
-                fault = "Columns are those of a plain array, expected names as before, such as"
-                if self._plain:
-                    fault = "Columns have names, expected those of a plain array as before, not"
-                for key in (*self._index, *keys):
-                    if not _is_position(key):
-                        raise ValueError(f"{fault} {key!r}. Learn and predict in one form.")
-            located = np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
-            self._last = last = layout, located
-        return last[1]
+        if is_plain and last is not None and layout == last[0]:
+            return last[1]
+        located = self._located(layout)
+        if is_plain:
+            self._last = layout, located
+        return located
+
+    def _located(self, layout: Layout) -> Integers:
+        for feature in _arrays_of(layout):
+            now, before = feature.length, self._lengths.get(feature.name, feature.length)
+            if now != before and not feature.are_outputs:
+                place, remedy = f"x[{feature.name!r}]", "Pass arrays of one size in every row."
+                raise refusal(place, f"has {now} values", f"{before} as in other rows", remedy)
+        keys = check_distinct(names_of(layout), numbered if self.is_numbered else None)
+        if self._plain or isinstance(layout, range):
+            fault = "Columns are those of a plain array, expected names as before, such as"
+            if self._plain:
+                fault = "Columns have names, expected those of a plain array as before, not"
+            for key in (*self._index, *keys):
+                if not _is_position(key):
+                    raise ValueError(f"{fault} {key!r}. Learn and predict in one form.")
+        return np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
 
     def differences(self, batch: Batch) -> tuple[list[Name], list[Name]]:
         """Return the names of the columns that a frame or array lacks, and of its unknown columns.
@@ -1046,9 +1064,14 @@ NO_COLUMNS = Columns()
 """The columns of models that have learnt nothing."""
 
 
-def _plain_places(names: Iterable[Name]) -> dict[Name, Any]:
-    """Return the columns of the plain names among names."""
-    return {name: at for at, name in enumerate(names) if type(name) in PLAIN_NAME_TYPES}
+def _plain_places(names: Iterable[Name], first: int = 0) -> dict[Name, Any]:
+    """Return the columns of the plain names among names, of which the first has this column."""
+    return {name: at for at, name in enumerate(names, first) if type(name) in PLAIN_NAME_TYPES}
+
+
+def _type_of(entry: Name | ArrayFeature) -> type:
+    """Return the type of a name of a layout; of an array, that of its name."""
+    return type(entry.name if isinstance(entry, ArrayFeature) else entry)
 
 
 def _is_position(key: Name) -> bool:
