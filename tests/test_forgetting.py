@@ -81,6 +81,27 @@ def test_a_living_model_can_forget_otherwise_from_now_on(kind, data):
     laws.assert_is_batch_solution(model, rows.weighing(w))
 
 
+@pytest.mark.parametrize("half_life", [3.0, 40.0, timedelta(hours=1)])
+@pytest.mark.parametrize("times_ten", [1.0, 10.0])
+def test_a_question_may_come_between_a_new_half_life_and_a_row(half_life, times_ten):
+    """The ridge that it selects is in force in copies, too, and as long."""
+    rng = np.random.default_rng(0)
+    model = LeastSquaresRegressor()
+    rows = [{"a": a, "b": times_ten * b} for a, b in rng.random((60, 2)).tolist()]
+    for x in rows[:30]:
+        model.learn_one(x, x["a"] + rng.random())
+    model.half_life = half_life
+    model.predict_one(rows[0])
+    copies = model, copy.copy(model), pickle.loads(pickle.dumps(model)), loads(dumps(model))
+    start = datetime(2026, 3, 1)
+    for k, (x, noise) in enumerate(zip(rows, rng.random(60).tolist(), strict=True)):
+        t = start + timedelta(minutes=k) if isinstance(half_life, timedelta) else None
+        for each in copies:
+            each.learn_one(x, x["a"] + noise, t=t)
+        assert len({each.predict_one(rows[0]) for each in copies}) == 1
+        assert len({each.ridge_ for each in copies}) == 1
+
+
 def test_a_half_life_changes_within_its_kind_of_times():
     model, x = LeastSquaresRegressor(1.0, half_life=timedelta(days=1)), {"a": 1.0}
     model.half_life = 2.0  # Nothing is learnt yet.

@@ -79,9 +79,11 @@ static void set_until(SingleRows *self)
         high += carried;
         low -= carried;
     }
-    hands[UNTIL] = hands[NOW] + high;
-    self->choice[UNTIL_REST] = hands[UNTIL_LOW] = low;
-    self->choice[UNTIL_TIME] = fabs(hands[UNTIL]) <= MAX_SQUARES ? hands[UNTIL] : NAN; /* beyond all times */
+    /* Not beyond all times, nor before the first row of a half-life that came to rows learnt before. */
+    const int is_time = fabs(hands[NOW] + high) <= MAX_SQUARES;
+    hands[UNTIL] = is_time ? hands[NOW] + high : HUGE_VAL;
+    self->choice[UNTIL_REST] = hands[UNTIL_LOW] = is_time ? low : 0.0;
+    self->choice[UNTIL_TIME] = is_time ? hands[UNTIL] : NAN;
 }
 
 /* ---- What of ------------------------------------------------------------------------------------ */
