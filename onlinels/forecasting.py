@@ -12,9 +12,17 @@ from river.time_series.base import Forecaster
 from onlinels.checks import check_count, check_kind, checked_assignment, read_number, refusal
 from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor
-from onlinels.pipelines import ask, emptied, is_pipeline, last_step
-from onlinels.rows.batch import read_sample
-from onlinels.saving import savable, save_method
+from onlinels.locks import Lock
+from onlinels.pipelines import ask, copied, emptied, is_pipeline, last_step
+from onlinels.rows.batch import check_mapping, read_sample
+from onlinels.saving import (
+    locked_copy,
+    locked_deepcopy,
+    locked_state,
+    savable,
+    save_method,
+    unpacked_state,
+)
 
 __all__ = ["DirectForecaster"]
 
@@ -69,13 +77,15 @@ class DirectForecaster(Forecaster):
     """
 
     save = save_method
+    __copy__, __deepcopy__ = locked_copy, locked_deepcopy
+    __getstate__, __setstate__ = locked_state, unpacked_state
     __setattr__ = checked_assignment
 
     def __init__(self, model: Any, horizon: int = 24, lags: int | Iterable[int] = 24) -> None:
         check_kind("model", model, (base.Regressor, base.MultiTargetRegressor))
         if not isinstance(lags, Iterable):
             lags = range(1, check_count("lags", lags, 1) + 1)
-        self.model = model
+        self.model, self._lock = model, Lock()
         self.horizon = check_count("horizon", horizon, 1)
         self.lags = tuple(check_count("lags", lag, 1) for lag in lags)
         if not self.lags:
@@ -110,13 +120,17 @@ class DirectForecaster(Forecaster):
 
     def _row(self, values: tuple[float, ...], x: Mapping[Any, Any] | None) -> dict[Any, Any]:
         """Return the features of a forecast from values, the newest one first."""
-        return {**(x or {}), **{f"y-{lag}": values[lag - 1] for lag in self.lags}}
+        lags = {f"y-{lag}": values[lag - 1] for lag in self.lags}
+        for name in lags.keys() & (x or {}):
+            found, expected = "has the name of a lag", "another name"
+            raise refusal(f"x[{name!r}]", found, expected, "Rename the feature.")
+        return {**(x or {}), **lags}
 
     def _checked(self, x: Mapping[Any, Any] | None) -> dict[Any, Any]:
         """Return features; raise now if a model for all steps could not learn them later."""
         model = self._models[0]
         if x and self._is_joint and isinstance(last_step(model), LinearModel):
-            row = {**x, **{f"y-{lag}": 0.0 for lag in self.lags}}
+            row = self._row((0.0,) * max(self.lags), x)
             read_sample(model.transform_one(row) if is_pipeline(model) else row)
         return dict(x or {})
 
@@ -136,16 +150,27 @@ class DirectForecaster(Forecaster):
             If the value is not a finite number, or a model rejects the features.
         """
         y = read_number("y", y, missing=VALUE_MISSING_REMEDY)
-        values = (y, *self._values)[: self._n_values]
-        features = (self._checked(x), *self._features)[: self.horizon]
-        if len(values) == self._n_values:
-            if self._is_joint:
-                steps = {step: values[self.horizon - step] for step in range(1, self.horizon + 1)}
-                self._models[0].learn_one(self._row(values[self.horizon :], features[-1]), steps)
-            else:
-                for step, model in enumerate(self._models, 1):
-                    model.learn_one(self._row(values[step:], x), y)
-        self._values, self._features = values, features
+        if x is not None:
+            check_mapping(x)
+        with self._lock:
+            values = (y, *self._values)[: self._n_values]
+            features = (self._checked(x), *self._features)[: self.horizon]
+            models = self._models
+            if len(values) == self._n_values:
+                # Copies learn, which take the place of the models at once, together with the value.
+                models = tuple(map(copied, models))
+                self._teach(models, values, features)
+            vars(self).update(_models=models, _values=values, _features=features)
+
+    def _teach(
+        self, models: tuple[Any, ...], values: tuple[float, ...], features: tuple[Any, ...]
+    ) -> None:
+        if self._is_joint:
+            steps = {step: values[self.horizon - step] for step in range(1, self.horizon + 1)}
+            models[0].learn_one(self._row(values[self.horizon :], features[-1]), steps)
+            return
+        for step, model in enumerate(models, 1):
+            model.learn_one(self._row(values[step:], features[0]), values[0])
 
     def forecast(self, horizon: int, xs: Iterable[Mapping[Any, Any]] | None = None) -> list[float]:
         """Return the forecasts of the next steps.
@@ -191,11 +216,14 @@ class DirectForecaster(Forecaster):
         if len(given) != horizon:
             remedy = "Pass the features of every step."
             raise refusal("xs", f"has {len(given)} entries", str(horizon), remedy)
-        values = self._values
-        if len(values) < self._n_values:
-            return [unknown] * horizon
-        if self._is_joint:
-            steps = ask(self._models[0], question, self._row(values, given[0]), **options)
-            return [steps[step] for step in range(1, horizon + 1)]
-        asked = zip(self._models, given, strict=False)
-        return [ask(model, question, self._row(values, x), **options) for model, x in asked]
+        for x in given:
+            check_mapping(x, "xs")
+        with self._lock:
+            values = self._values
+            if len(values) < self._n_values:
+                return [unknown] * horizon
+            if self._is_joint:
+                steps = ask(self._models[0], question, self._row(values, given[0]), **options)
+                return [steps[step] for step in range(1, horizon + 1)]
+            asked = zip(self._models, given, strict=False)
+            return [ask(model, question, self._row(values, x), **options) for model, x in asked]

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import functools
+import pickle
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -16,6 +17,8 @@ from onlinels import (
     KFold,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
+    dumps,
+    loads,
 )
 from support import laws, strategies
 from support.laws import learnt
@@ -164,6 +167,41 @@ def test_ages_and_times_that_tell_no_weight_are_refused():
     plain.unlearn_one(x, y, t=1.0)
     plain.unlearn_one({"a": 3.0}, y, age=7)
     assert plain.count == 0
+
+
+CHANGES = {
+    "faded": lambda model: model.fade(0.5),
+    "another half-life": lambda model: setattr(model, "half_life", 9.0),
+    "no half-life": lambda model: setattr(model, "half_life", None),
+    "merged with a faded one": lambda model: model.merge(faded_one()),
+    "merged into a faded one": lambda model: faded_one().merge(model),
+}
+"""Changes after which the age of a row no longer tells what is left of its weight."""
+
+
+def faded_one():
+    model = LeastSquaresClassifier(1.0, half_life=2.0)
+    model.learn_one({"a": 2.0}, "x", t=1.0)
+    model.fade(0.5)
+    return model
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_after_another_decay_the_weight_does_not_follow_from_the_time(change):
+    model = LeastSquaresClassifier(1.0, half_life=2.0)
+    for k in range(4):
+        model.learn_one({"a": float(k)}, "x", t=float(k))
+    CHANGES[change](copy.copy(model).empty())  # Nothing is learnt there.
+    model = CHANGES[change](model) or model
+    for each in (model, copy.copy(model), pickle.loads(pickle.dumps(model)), loads(dumps(model))):
+        for when in ({"t": 1.0}, {"age": 1}):
+            one = partial(each.unlearn_one, {"a": 1.0}, "x", **when)
+            laws.assert_refused(one, each, "None, because the model was faded, or weights decayed")
+        each.unlearn_one({"a": 1.0}, "x", w=0.01)
+    model.fade(0)
+    model.learn_one({"a": 1.0}, "x")
+    model.unlearn_one({"a": 1.0}, "x", t=1.0)
+    assert model.count == 0
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

@@ -48,9 +48,9 @@ HalfLife = float | timedelta | np.timedelta64 | None
 
 
 def _clock_of(state: SavedState) -> Clock:
-    now, timed = state["now"], state["timed"]
-    if not (type(timed) is bool and (now is not None or not timed)):
-        raise ValueError(f"a clock at {now!r} has timed={timed!r}")
+    now, timed, is_steady = state["now"], state["timed"], state.get("is_steady", True)
+    if not (type(timed) is type(is_steady) is bool and (now is not None or not timed)):
+        raise ValueError(f"a clock at {now!r} has timed={timed!r}, is_steady={is_steady!r}")
     made = Clock(**state | {"now": None, "timed": False})
     now = from_seconds(now, made.counts_dates)
     if now is not None and (made.half_life is None or not is_time(now)):
@@ -83,6 +83,9 @@ class Clock:
         row.
     timed : bool
         Whether any row had a timestamp.
+    is_steady : bool
+        Whether what is left of the weight of every row follows from its age: rows were not faded,
+        nor learnt with another decay.
 
     Attributes
     ----------
@@ -113,7 +116,9 @@ class Clock:
         half_life: HalfLife = None,
         now: Time | None = None,
         timed: bool = False,
+        is_steady: bool = True,
     ) -> None:
+        self.is_steady = is_steady
         self.forgetting_factor, self.half_life = forgetting_factor, half_life
         self.counts_dates = isinstance(half_life, Duration)
         self.hands: Floats | None = None
@@ -127,8 +132,10 @@ class Clock:
                 self._beyond, self.hands[NOW : LOW + 1] = None, parts
 
     def __getstate__(self) -> SavedState:
-        own = {"forgetting_factor": self.forgetting_factor, "half_life": self.half_life}
-        return own | {"now": self.now, "timed": self.timed}
+        own: dict[str, Any] = {"forgetting_factor": self.forgetting_factor}
+        own |= {"half_life": self.half_life}
+        own |= {"now": self.now, "timed": self.timed}
+        return own if self.is_steady else own | {"is_steady": False}
 
     def __reduce__(self) -> Any:
         return Clock, (*self.__getstate__().values(),)
@@ -147,7 +154,11 @@ class Clock:
 
     def at(self, now: Time | None, timed: bool) -> Clock:
         """Return a clock of these settings at another time."""
-        return Clock(self.forgetting_factor, self.half_life, now, timed)
+        return Clock(self.forgetting_factor, self.half_life, now, timed, self.is_steady)
+
+    def unsteady(self) -> Clock:
+        """Return a clock that tells of no row how much of its weight is left."""
+        return Clock(self.forgetting_factor, self.half_life, self.now, self.timed, is_steady=False)
 
     def copied(self) -> Clock:
         """Return a clock that moves on its own."""
@@ -388,8 +399,7 @@ class Clock:
         >>> Clock(half_life=10.0, now=100.0, timed=True).kept(1, 80.0, None)
         array([0.25])
         """
-        if age is not None and t is not None:
-            raise ValueError("t and age are both passed, expected one of the two. Leave one out.")
+        self._check_told(t, age)
         if age is not None:
             ages = ages_of(age, n_rows)
             if self.half_life is None:
@@ -409,6 +419,16 @@ class Clock:
             raise refusal("t", f"is {reprlib.repr(t)}", expected, remedy)
         by_row("t", t, n_rows)
         return 1.0
+
+    def _check_told(self, t: Any, age: Any) -> None:
+        """Raise ValueError unless times or ages, if there are any, tell what is left of weights."""
+        if age is not None and t is not None:
+            raise ValueError("t and age are both passed, expected one of the two. Leave one out.")
+        if not self.is_steady and not (t is None and age is None):
+            argument, found = ("t", t) if age is None else ("age", age)
+            expected = "None, because the model was faded, or weights decayed otherwise before"
+            remedy = "Pass as w what is left of the weight of every row."
+            raise refusal(argument, f"is {reprlib.repr(found)}", expected, remedy)
 
     def _kept_since(self, n_rows: int, t: Any) -> Any:
         """Return what a half-life has left of the weights of rows, given their times."""
@@ -473,6 +493,12 @@ class Clock:
         With timestamps, both models decay to the later time, so the merged model equals one that
         has learnt all rows. Without timestamps, the weights do not change.
         """
+        if not (self.is_steady and other.is_steady):
+            # Neither tells the age of all rows then.
+            one, two = self.at(self.now, self.timed), other.at(other.now, other.timed)
+            one.is_steady = two.is_steady = True
+            clock, *pasts = one.joined(two)
+            return clock.unsteady(), pasts[0], pasts[1]
         if self.now is None or other.now is None:
             return (other if self.now is None else self).copied(), 1.0, 1.0
         now: Time = max(self.now, other.now)

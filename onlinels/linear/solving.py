@@ -170,11 +170,19 @@ def weight_errors_of(state: State) -> Floats:
 
     See `onlinels.linear.model.LinearModel.weight_errors`.
     """
-    solution, spread = solve(state), spread_of(state)
-    variances = np.outer(spread.covariance.matrix.diagonal(), spread.noise)
+    solution, spread, statistics = solve(state), spread_of(state), state.statistics
+    covariance, mean, noise = spread.covariance, statistics.mean_weight, spread.noise
+    variances = covariance.matrix.diagonal()
+    if state.clock.forgets and mean < 1.0:
+        # Predictions meet what is forgotten; the weights only meet the errors of weighted rows.
+        free = statistics.weight - mean * covariance.n_parameters
+        is_known = free > MIN_FREE * statistics.weight > 0.0
+        noise = noise * (spread.free / free if is_known else np.inf)
+        variances = variances * (mean / weights_of_errors(mean, forgets=True)[1])
+    variances = np.outer(variances, noise)
     if solution.ridge == 0.0 or solution.units is not None:
         # Neither rows nor a ridge tell of features without a penalty, or without a unit.
-        variances[state.statistics.diagonal == 0.0] = np.inf
+        variances[statistics.diagonal == 0.0] = np.inf
     variances[np.isnan(variances)] = np.inf
     errors: Floats = np.sqrt(np.maximum(variances, 0.0))
     return errors
