@@ -92,3 +92,17 @@ def test_lists_of_targets_are_learnt_as_tables():
     many.learn_many(X, [{"u": u, "t": t} for t, u in Y.tolist()])
     table.learn_many(X, pd.DataFrame(Y, columns=["t", "u"]))
     np.testing.assert_array_equal(many.output_weights, table.output_weights)
+
+
+def test_targets_whose_names_python_compares_have_intervals():
+    """From too few rows for the core's quantiles on, also where it hands rows back."""
+    model, plain = (LeastSquaresMultiTargetRegressor(ridge=1.0) for _ in range(2))
+    for k in range(30):
+        x, targets = {"a": float(k % 5), "b": float(k % 3)}, (float(k), k * 0.5 + k % 3)
+        known = model.predict_interval_one(x), plain.predict_interval_one(x)
+        ends = (np.array([*each.values()]) for each in known)
+        np.testing.assert_allclose(*ends, rtol=1e-9, atol=1e-9)
+        distributions = model.predict_one(x, with_dist=True)
+        assert [*distributions] == [("t", 1), ("t", 2)][: 2 * (k > 0)]
+        model.learn_one(x, dict(zip([("t", 1), ("t", 2)], targets, strict=True)))
+        plain.learn_one(x, dict(zip("uv", targets, strict=True)))

@@ -419,9 +419,9 @@ static PyObject *SingleRows_normals(SingleRows *self, PyObject *const *args, Py_
 static PyObject *SingleRows_spread(SingleRows *self, PyObject *x)
 {
     double free;
-    if (!spread_row(self, x, 1.0, &free))
-        return not_known();
-    return Py_BuildValue("Nd", of_targets(self, self->row.scores, self->row.errors, NULL), free);
+    PyObject *named = spread_row(self, x, 1.0, &free) ? of_targets(self, self->row.scores, self->row.errors, NULL)
+                                                      : not_known();
+    return named == Py_NotImplemented ? named : Py_BuildValue("Nd", named, free);
 }
 
 /* The variances of the scores of a dict by name: variances(x). */
