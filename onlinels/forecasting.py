@@ -13,7 +13,7 @@ from onlinels.checks import check_count, check_kind, checked_assignment, read_nu
 from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor
 from onlinels.locks import Lock
-from onlinels.pipelines import ask, copied, emptied, is_pipeline, last_step
+from onlinels.pipelines import ask, emptied, is_pipeline, last_step
 from onlinels.rows.batch import check_mapping, read_sample
 from onlinels.saving import (
     locked_copy,
@@ -55,7 +55,7 @@ class DirectForecaster(Forecaster):
     a temperature. Lags are named "y-1", "y-2" and so on, as in river's SNARIMAX.
 
     Until ``max(lags) + horizon`` values have arrived, nothing is learnt: forecasts repeat the last
-    value (0.0 before the first one), and intervals are infinite. If `learn_one` is interrupted,
+    value (0.0 before the first one), and intervals are infinite. If `learn_one` is interrupted, or a model refuses the value,
     some steps may have learnt the value, and others not.
 
     Learning and forecasting cost what they cost in `models`. Memory holds, beside the models, the
@@ -120,7 +120,10 @@ class DirectForecaster(Forecaster):
 
     def _row(self, values: tuple[float, ...], x: Mapping[Any, Any] | None) -> dict[Any, Any]:
         """Return the features of a forecast from values, the newest one first."""
-        lags = {f"y-{lag}": values[lag - 1] for lag in self.lags}
+        return self._joined(x, {f"y-{lag}": values[lag - 1] for lag in self.lags})
+
+    @staticmethod
+    def _joined(x: Mapping[Any, Any] | None, lags: dict[str, float]) -> dict[Any, Any]:
         for name in lags.keys() & (x or {}):
             found, expected = "has the name of a lag", "another name"
             raise refusal(f"x[{name!r}]", found, expected, "Rename the feature.")
@@ -130,7 +133,7 @@ class DirectForecaster(Forecaster):
         """Return features; raise now if a model for all steps could not learn them later."""
         model = self._models[0]
         if x and self._is_joint and isinstance(last_step(model), LinearModel):
-            row = self._row((0.0,) * max(self.lags), x)
+            row = self._joined(x, {f"y-{lag}": 0.0 for lag in self.lags})
             read_sample(model.transform_one(row) if is_pipeline(model) else row)
         return dict(x or {})
 
@@ -155,12 +158,15 @@ class DirectForecaster(Forecaster):
         with self._lock:
             values = (y, *self._values)[: self._n_values]
             features = (self._checked(x), *self._features)[: self.horizon]
-            models = self._models
-            if len(values) == self._n_values:
-                # Copies learn, which take the place of the models at once, together with the value.
-                models = tuple(map(copied, models))
-                self._teach(models, values, features)
-            vars(self).update(_models=models, _values=values, _features=features)
+            before = vars(self).copy()
+            # The value is noted first: what has learnt it must not meet it again.
+            vars(self).update(_values=values, _features=features)
+            try:
+                if len(values) == self._n_values:
+                    self._teach(self._models, values, features)
+            except Exception:
+                vars(self).update(before)
+                raise
 
     def _teach(
         self, models: tuple[Any, ...], values: tuple[float, ...], features: tuple[Any, ...]

@@ -1,5 +1,6 @@
 """Direct forecasts: each step is the batch solution on the rows whose values have arrived."""
 
+import copy
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from river import checks, compose, evaluate, metrics, time_series
 from river import linear_model as peers
 
+import onlinels
 from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
@@ -208,3 +210,27 @@ def test_settings_do_not_change():
 def test_the_suite_of_river():
     for check in checks.yield_checks(DirectForecaster(LeastSquaresMultiTargetRegressor(), 3, 2)):
         check(DirectForecaster(LeastSquaresMultiTargetRegressor(), 3, 2))
+
+
+def test_a_copy_learns_on_its_own():
+    forecaster = DirectForecaster(LeastSquaresMultiTargetRegressor(1.0), horizon=2, lags=1)
+    for step in range(20):
+        forecaster.learn_one(float(step % 5))
+    before, copied = forecaster.forecast(2), copy.copy(forecaster)
+    for _ in range(9):
+        copied.learn_one(100.0)
+    assert forecaster.forecast(2) == before != copied.forecast(2)
+
+
+def test_features_that_are_named_like_lags_are_refused():
+    forecaster = DirectForecaster(LeastSquaresMultiTargetRegressor(1.0), horizon=2, lags=1)
+    for step in range(9):
+        forecaster.learn_one(float(step))
+    before = onlinels.dumps(forecaster)
+    for call in (
+        lambda: forecaster.learn_one(1.0, {"y-1": 2.0}),
+        lambda: forecaster.forecast(1, [{"y-1": 2.0}]),
+    ):
+        with pytest.raises(ValueError, match=r"x\['y-1'\] has the name of a lag, expected another"):
+            call()
+    assert onlinels.dumps(forecaster) == before
