@@ -55,8 +55,8 @@ class DirectForecaster(Forecaster):
     a temperature. Lags are named "y-1", "y-2" and so on, as in river's SNARIMAX.
 
     Until ``max(lags) + horizon`` values have arrived, nothing is learnt: forecasts repeat the last
-    value (0.0 before the first one), and intervals are infinite. If `learn_one` is interrupted, or a model refuses the value,
-    some steps may have learnt the value, and others not.
+    value (0.0 before the first one), and intervals are infinite. Of models for every step, some may
+    have learnt a value and others not, if `learn_one` is interrupted or one of them refuses it.
 
     Learning and forecasting cost what they cost in `models`. Memory holds, beside the models, the
     last ``max(lags) + horizon`` values.
