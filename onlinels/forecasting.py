@@ -55,8 +55,8 @@ class DirectForecaster(Forecaster):
     a temperature. Lags are named "y-1", "y-2" and so on, as in river's SNARIMAX.
 
     Until ``max(lags) + horizon`` values have arrived, nothing is learnt: forecasts repeat the last
-    value (0.0 before the first one), and intervals are infinite. Of models for every step, some may
-    have learnt a value and others not, if `learn_one` is interrupted or one of them refuses it.
+    value (0.0 before the first one), and intervals are infinite. If `learn_one` is interrupted, or
+    one of several models refuses a value, some models may have learnt it, and the lags lack it.
 
     Learning and forecasting cost what they cost in `models`. Memory holds, beside the models, the
     last ``max(lags) + horizon`` values.
@@ -158,24 +158,16 @@ class DirectForecaster(Forecaster):
         with self._lock:
             values = (y, *self._values)[: self._n_values]
             features = (self._checked(x), *self._features)[: self.horizon]
-            before = vars(self).copy()
-            # The value is noted first: what has learnt it must not meet it again.
+            if len(values) == self._n_values:
+                self._teach(values, features)
             vars(self).update(_values=values, _features=features)
-            try:
-                if len(values) == self._n_values:
-                    self._teach(self._models, values, features)
-            except Exception:
-                vars(self).update(before)
-                raise
 
-    def _teach(
-        self, models: tuple[Any, ...], values: tuple[float, ...], features: tuple[Any, ...]
-    ) -> None:
+    def _teach(self, values: tuple[float, ...], features: tuple[Any, ...]) -> None:
         if self._is_joint:
             steps = {step: values[self.horizon - step] for step in range(1, self.horizon + 1)}
-            models[0].learn_one(self._row(values[self.horizon :], features[-1]), steps)
+            self._models[0].learn_one(self._row(values[self.horizon :], features[-1]), steps)
             return
-        for step, model in enumerate(models, 1):
+        for step, model in enumerate(self._models, 1):
             model.learn_one(self._row(values[step:], features[0]), values[0])
 
     def forecast(self, horizon: int, xs: Iterable[Mapping[Any, Any]] | None = None) -> list[float]:
