@@ -13,13 +13,16 @@ let asking = false;
 let askAgain = false;
 
 async function ask(path, options) {
-  let answer;
+  let answer, data;
   try {
     answer = await fetch(path, options);
+    data = await answer.json().catch((fault) => {
+      if (answer.ok) throw fault; // The server has ended in the middle of its answer.
+      return {};
+    });
   } catch {
     throw new Error("The server does not answer. Start it again: python demos/teach");
   }
-  const data = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(data.message ?? `The server answers ${answer.status}.`);
   return data;
 }
