@@ -56,6 +56,7 @@ def test_pages_pictures_and_public_names_are_all_there():
     for picture in (GUIDE / "images").iterdir():
         assert f"images/{picture.name}" in everything
         assert picture.stat().st_size < 200_000
+    assert sum(picture.stat().st_size for picture in (GUIDE / "images").iterdir()) < 600_000
     reference = (GUIDE / "api.md").read_text("utf-8")
     for name in [*onlinels.__all__, *onlinels.export.__all__, *onlinels.images.__all__]:
         assert name == "__version__" or re.search(rf"^ +{name}$", reference, re.MULTILINE), name
