@@ -272,3 +272,11 @@ def test_subclasses_may_have_attributes_of_their_own():
     counting.n_seen += 1
     assert (fixed.seed, fixed._own, counting.n_seen) == (7, 1, 1)
     refused(fixed, "seed", 3)
+
+
+@pytest.mark.parametrize("kind", sorted({*OWN.values()}, key=lambda kind: kind.__name__))
+def test_an_unknown_setting_is_refused_in_the_name_of_the_class(kind):
+    with pytest.raises(
+        TypeError, match=rf"^{kind.__name__}\.__init__\(\) got an unexpected .*rigd"
+    ):
+        kind(rigde=1.0)
