@@ -21,6 +21,7 @@ from onlinels import (
     LeastSquaresRegressor,
     ShallowConvClassifier,
     StreamClassifier,
+    StreamRegressor,
 )
 from onlinels.evaluate import ProgressiveScore
 from onlinels.forecasting import DirectForecaster
@@ -44,7 +45,7 @@ OBEYED = {
     "priors": PRIORS_CHANGES,
     "half_life": DECAY_CHANGES,
     "forgetting_factor": DECAY_CHANGES,
-    "max_features": {*dict(KINDS.values())},
+    "max_features": {*dict(KINDS.values()), StreamClassifier, StreamRegressor},
 }
 """Classes that obey an assignment to a setting; nothing else is obeyed."""
 

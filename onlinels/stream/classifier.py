@@ -241,6 +241,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         Seed of the random units. Models with the same seed and the same stream are equal.
     labels : sequence of labels, optional
         Labels of classes that are known beforehand, also if no row of them has come: see the notes.
+    max_features : int, optional
+        Largest number of features, of which each text is one. A row that would bring more is
+        refused, by name, before anything changes. It can be changed at any time.
 
     Notes
     -----
@@ -338,8 +341,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     _blank_state = ClassifierState
 
-    def __init__(self, seed: int = 0, *, labels: Any = None) -> None:
-        super().__init__(seed)
+    def __init__(
+        self, seed: int = 0, *, labels: Any = None, max_features: int | None = None
+    ) -> None:
+        super().__init__(seed, max_features)
         self.labels = read_known_labels(labels)
 
     def __setstate__(self, saved: Any) -> None:

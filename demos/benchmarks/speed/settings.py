@@ -277,6 +277,8 @@ ELSEWHERE = {
     ("WindowedClassifier", ""): "the cost is that of the features of windows",
     ("StreamClassifier", "seed"): "no influence",
     ("StreamRegressor", "seed"): "no influence",
+    ("StreamClassifier", "max_features"): "only rows with new names are checked",
+    ("StreamRegressor", "max_features"): "only rows with new names are checked",
 }
 """Models, or settings of models, that have no line, and why."""
 
