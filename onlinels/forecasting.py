@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from types import NoneType
 from typing import Any
 
 from river import base
 from river.time_series.base import Forecaster
 
-from onlinels.checks import check_count, check_kind, checked_assignment, read_number, refusal
+from onlinels.checks import (
+    check_count,
+    check_kind,
+    checked_assignment,
+    read_number,
+    refusal,
+    wrong_type,
+)
 from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor
 from onlinels.locks import Lock
@@ -54,8 +62,9 @@ class DirectForecaster(Forecaster):
     all steps gets those of the first step, which suffices for an hour, but not for the forecast of
     a temperature. Lags are named "y-1", "y-2" and so on, as in river's SNARIMAX.
 
-    Until ``max(lags) + horizon`` values have arrived, nothing is learnt: forecasts repeat the last
-    value (0.0 before the first one), and intervals are infinite. If `learn_one` is interrupted, or
+    Step h learns its first row when ``max(lags) + h`` values have arrived, and a model for all
+    steps when those of the last step have. Until then, forecasts of the step repeat the last value
+    (0.0 before the first one), and its intervals are infinite. If `learn_one` is interrupted, or
     one of several models refuses a value, some models may have learnt it, and the lags lack it.
 
     Learning and forecasting cost what they cost in `models`. Memory holds, beside the models, the
@@ -82,7 +91,11 @@ class DirectForecaster(Forecaster):
     __setattr__ = checked_assignment
 
     def __init__(self, model: Any, horizon: int = 24, lags: int | Iterable[int] = 24) -> None:
-        check_kind("model", model, (base.Regressor, base.MultiTargetRegressor))
+        kinds = base.Regressor, base.MultiTargetRegressor
+        if isinstance(model, base.Base) and not isinstance(model, kinds):
+            remedy = "Pass one, such as LeastSquaresRegressor()."
+            raise wrong_type("model", model, "a regressor, or a pipeline that ends in one", remedy)
+        check_kind("model", model, kinds)
         if not isinstance(lags, Iterable):
             lags = range(1, check_count("lags", lags, 1) + 1)
         self.model, self._lock = model, Lock()
@@ -152,22 +165,30 @@ class DirectForecaster(Forecaster):
         TypeError, ValueError
             If the value is not a finite number, or a model rejects the features.
         """
+        if isinstance(y, Mapping):
+            remedy = "The value comes first: learn_one(y, x)."
+            raise wrong_type("y", y, "the value, a number", remedy)
         y = read_number("y", y, missing=VALUE_MISSING_REMEDY)
         if x is not None:
             check_mapping(x)
         with self._lock:
             values = (y, *self._values)[: self._n_values]
             features = (self._checked(x), *self._features)[: self.horizon]
-            if len(values) == self._n_values:
-                self._teach(values, features)
+            self._teach(values, features)
             vars(self).update(_values=values, _features=features)
 
+    def _n_learnt(self, values: tuple[float, ...]) -> int:
+        """Return how many of the next steps have learnt a row once these values have arrived."""
+        steps = max(0, len(values) - max(self.lags))
+        return 0 if self._is_joint and steps < self.horizon else steps
+
     def _teach(self, values: tuple[float, ...], features: tuple[Any, ...]) -> None:
-        if self._is_joint:
+        n_learnt = self._n_learnt(values)
+        if self._is_joint and n_learnt:
             steps = {step: values[self.horizon - step] for step in range(1, self.horizon + 1)}
             self._models[0].learn_one(self._row(values[self.horizon :], features[-1]), steps)
             return
-        for step, model in enumerate(self._models, 1):
+        for step, model in enumerate(self._models[:n_learnt], 1):
             model.learn_one(self._row(values[step:], features[0]), values[0])
 
     def forecast(self, horizon: int, xs: Iterable[Mapping[Any, Any]] | None = None) -> list[float]:
@@ -210,18 +231,20 @@ class DirectForecaster(Forecaster):
         if check_count("horizon", horizon, 1) > self.horizon:
             remedy = f"Make a forecaster with horizon={horizon}."
             raise refusal("horizon", f"is {horizon}", f"at most {self.horizon}", remedy)
+        if isinstance(xs, (str, Mapping)) or not isinstance(xs, (Iterable, NoneType)):
+            remedy = "Pass a list with a dict for each step."
+            raise wrong_type("xs", xs, "a list of dicts of features", remedy)
         given = [{}] * horizon if xs is None else list(xs)
         if len(given) != horizon:
             remedy = "Pass the features of every step."
             raise refusal("xs", f"has {len(given)} entries", str(horizon), remedy)
-        for x in given:
-            check_mapping(x, "xs")
+        for step, x in enumerate(given):
+            check_mapping(x, f"xs[{step}]")
         with self._lock:
-            values = self._values
-            if len(values) < self._n_values:
-                return [unknown] * horizon
-            if self._is_joint:
+            values, n_learnt = self._values, self._n_learnt(self._values)
+            if self._is_joint and n_learnt:
                 steps = ask(self._models[0], question, self._row(values, given[0]), **options)
                 return [steps[step] for step in range(1, horizon + 1)]
-            asked = zip(self._models, given, strict=False)
-            return [ask(model, question, self._row(values, x), **options) for model, x in asked]
+            asked = zip(self._models[:n_learnt], given, strict=False)
+            known = [ask(model, question, self._row(values, x), **options) for model, x in asked]
+            return known + [unknown] * (horizon - len(known))

@@ -1,6 +1,7 @@
 """Progressive validation: river's values, from streams and tables; learning curves; delays."""
 
 import datetime as dt
+import math
 import sys
 from functools import partial
 from itertools import islice
@@ -258,6 +259,7 @@ X, Y, ACCURACY = np.ones((3, 2)), ["a", "b", "a"], metrics.Accuracy()
 MODEL, PAIRS = LeastSquaresClassifier(), [({"a": 1.0}, "a")]
 FRAME = pd.DataFrame(X, index=[1, 2, 3])
 OTHER_ORDER = "dataset is of type LeastSq.*order dataset, model, metric.* the tuple .X, y."
+DAY = dt.timedelta(days=1)
 BAD_CALLS = [
     ((MODEL, PAIRS, ACCURACY), {}, TypeError, OTHER_ORDER),
     ((MODEL, X, Y, ACCURACY), {}, TypeError, OTHER_ORDER),
@@ -293,6 +295,33 @@ BAD_CALLS = [
     (((X, Y), StreamClassifier(), ACCURACY), {"t": 1.0}, TypeError, "'t'"),
     (((X, Y), MODEL, ACCURACY), {"batch_size": 0}, ValueError, "batch_size=0"),
     (((X, Y), MODEL, ACCURACY), {"window": 2.5}, TypeError, "window=2.5"),
+    ((PAIRS, MODEL, ACCURACY), {"delay": -1}, ValueError, "delay=-1 must be at least 0"),
+    ((PAIRS, MODEL, ACCURACY), {"delay": math.nan}, ValueError, "delay=nan must be at least 0"),
+    ((PAIRS, MODEL, ACCURACY), {"delay": True}, TypeError, "delay=True must be a number"),
+    ((PAIRS, MODEL, ACCURACY), {"delay": DAY}, TypeError, "a number of rows, because .* moment"),
+    ((PAIRS, MODEL, ACCURACY), {"delay": "far"}, ValueError, "delay is 'far', which is not in the"),
+    ((PAIRS, MODEL, ACCURACY), {"delay": lambda x, y: -1}, ValueError, "delay=-1 must be at least"),
+    ((PAIRS, MODEL, ACCURACY), {"moment": 5, "delay": 1}, TypeError, "moment is of type int"),
+    ((PAIRS, MODEL, ACCURACY), {"moment": "a"}, ValueError, "delay is None, expected a time"),
+    (
+        (PAIRS, MODEL, ACCURACY),
+        {"moment": "hour", "delay": DAY},
+        ValueError,
+        "moment is 'hour', which is not in the row {'a': .*Check the spelling",
+    ),
+    (
+        (PAIRS, MODEL, ACCURACY),
+        {"moment": "a", "delay": DAY},
+        TypeError,
+        "delay is of type timedelta, expected what can be added to .*, which moment gives",
+    ),
+    (
+        (PAIRS, MODEL, ACCURACY),
+        {"moment": lambda x: dt.datetime(2020, 1, 1), "delay": lambda x, y: -DAY},
+        ValueError,
+        r"delay is datetime.timedelta\(days=-1\), expected at least 0",
+    ),
+    (((X, Y), MODEL, ACCURACY), {"delay": "far"}, ValueError, "delay is 'far', which is not in"),
 ]
 
 

@@ -52,8 +52,8 @@ def rows_of(features, values, step, horizon, lags, is_joint):
     for now in range(max(lags) - 1, len(values)):
         row = {f"y-{lag}": values[now - lag + 1] for lag in lags}
         rows.append((features[now + ahead] | row, now + step))
-    # The series ends before the features do. A value is learnt when the last step can learn it.
-    first = max(lags) - 1 + horizon
+    # The series ends before the features do. A model for all steps learns when the last one can.
+    first = max(lags) - 1 + (horizon if is_joint else step)
     late = horizon - step if is_joint else 0
     learnt = [(x, values[at]) for x, at in rows if first - late <= at < len(values) - late]
     return learnt, rows[-1][0]
@@ -75,11 +75,13 @@ def test_every_step_is_a_model_of_the_values_that_have_arrived(kind, lags, horiz
     ahead = features[n:]
     found = forecaster.forecast(horizon, ahead)
     ends = forecaster.forecast_interval(horizon, iter(ahead), level=0.8)
-    if n < max(lags) + horizon:
-        assert found == [values[n - 1] if n else 0.0] * horizon
-        assert ends == [(-math.inf, math.inf)] * horizon
-        return
-    for step in range(1, horizon + 1):
+    n_learnt = min(horizon, max(0, n - max(lags)))
+    if is_joint and n_learnt < horizon:
+        n_learnt = 0
+    n_waiting = horizon - n_learnt
+    assert found[n_learnt:] == [values[n - 1] if n else 0.0] * n_waiting
+    assert ends[n_learnt:] == [(-math.inf, math.inf)] * n_waiting
+    for step in range(1, n_learnt + 1):
         learnt, asked = rows_of(features, values[:n], step, horizon, lags, is_joint)
         model = MODELS["each step" if is_joint else kind](ridge=1.0)
         for row in learnt:
@@ -155,7 +157,7 @@ def test_nothing_learns_but_the_copies():
     given_model.learn_one({"y-1": 1.0}, 5.0)
     forecaster = learn(DirectForecaster(given_model, 2, 1), *series(20))
     assert given_model.count == 1
-    assert [model.count for model in forecaster.models] == [18, 18]
+    assert [model.count for model in forecaster.models] == [19, 18]
     assert [model.ridge for model in forecaster.models] == [1.0, 1.0]
     assert forecaster.clone().models[0].count == 0
 
@@ -171,6 +173,11 @@ BAD_CALLS = [
     ("forecast", (0,), ValueError, "horizon=0 must be at least 1"),
     ("forecast", (1.0,), TypeError, "horizon=1.0 must be an int"),
     ("forecast", (2, [{}]), ValueError, "xs has 1 entries, expected 2"),
+    ("forecast", (2, 5), TypeError, "xs is of type int, expected a list of dicts"),
+    ("forecast", (1, {"hour": 6}), TypeError, "xs is of type dict, expected a list of dicts"),
+    ("forecast", (2, [{}, [1.0]]), TypeError, r"xs\[1\] is of type list"),
+    ("forecast", (2, [{"hour": "six"}] * 2), TypeError, r"x\['hour'\] is 'six'"),
+    ("learn_one", ({"hour": 6}, 1.0), TypeError, r"learn_one\(y, x\)"),
     ("forecast_interval", (2, [{}] * 2, 1.0), ValueError, "level"),
 ]
 
@@ -186,7 +193,9 @@ def test_bad_calls_change_nothing(kind, method, arguments, error, match):
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
-        ((LeastSquaresClassifier(),), TypeError, "(?s)model=.*must be a Regressor"),
+        ((LeastSquaresClassifier(),), TypeError, "model is of type LeastSquaresClassifier"),
+        ((LeastSquaresRegressor,), TypeError, "model is the class LeastSquaresRegressor"),
+        ((5,), TypeError, "model=5 must be a Regressor"),
         ((LeastSquaresRegressor(), 0), ValueError, "horizon=0"),
         ((LeastSquaresRegressor(), 2, 0), ValueError, "lags=0"),
         ((LeastSquaresRegressor(), 2, [1, 0]), ValueError, "lags=0"),

@@ -143,7 +143,9 @@ def test_ages_and_times_that_tell_no_weight_are_refused():
     x, y = {"a": 1.0}, "x"
     by_rows = LeastSquaresClassifier(1.0, forgetting_factor=0.5)
     by_times = LeastSquaresClassifier(1.0, half_life=2.0)
+    by_life = LeastSquaresClassifier(1.0, half_life=2.0)
     for k in range(4):
+        by_life.learn_one({"a": float(k)}, y)
         by_rows.learn_one({"a": float(k)}, y)
         by_times.learn_one({"a": float(k)}, y, t=float(k))
     values = [
@@ -151,6 +153,8 @@ def test_ages_and_times_that_tell_no_weight_are_refused():
         (by_rows, {"t": 3.0, "age": 1}, "t and age are both passed"),
         (by_rows, {"age": -1}, "age=-1 must be whole and at least 0"),
         (by_rows, {"age": 0.5}, "age=0.5 must be whole"),
+        (by_life, {"age": 4}, "age holds 4, expected less than 4, the number of rows learnt"),
+        (LeastSquaresClassifier(half_life=2.0), {"age": 0}, "age holds 0, expected less than 0"),
         (by_times, {"age": 1}, "age is 1, expected None"),
         (by_times, {"t": 9.0}, "t is later than all rows learnt"),
     ]

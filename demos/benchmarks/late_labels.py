@@ -12,6 +12,9 @@ compared with the best of four plain models: `LeastSquaresClassifier()`, river's
 and the last known label. For these, the first 64 texts of a name are features of 0 and 1. Rows
 count from the first label on. Files of --streams are those of held_out_streams.py. The script takes
 some minutes.
+
+A second table shows the log-loss where the first fault of a machine comes at row 2,000, and labels
+400 rows late, of models that know the class beforehand (labels=["ok", "fault"]) and of others.
 """
 
 from __future__ import annotations
@@ -39,12 +42,16 @@ from river.preprocessing import StandardScaler
 from stream_regressors import bundled, water_flow
 from streams import FILES, MADE, Row, of_file, three_concepts
 
-from onlinels import LeastSquaresClassifier, StreamClassifier
+from onlinels import CalibratedClassifier, LeastSquaresClassifier, StreamClassifier
 from onlinels.core.constants import MAX_CATEGORIES
 
 ROWS, QUICK_ROWS = 4000, 300
 DELAYS = "0", "48", "200", "1000", "random", "a fifth"
-QUICK_DELAYS = DELAYS[:3]
+QUICK_DELAYS = DELAYS[:2]
+FAULT_SHARES = 0.1, 0.2, 0.5, 1.0
+"""Shares of faults among the rows from the first fault on."""
+FIRST_FAULT, LATE, JUDGED = 2000, 400, 1000
+"""Row of the first fault, the delay of labels, and the number of rows judged from there on."""
 ELEC2 = {"elec2, first rows": 0, "elec2, from row 16,000": 16_000, "elec2, from row 32,000": 32_000}
 """Sections of Electricity, of 4,000 rows each."""
 
@@ -66,6 +73,7 @@ def main() -> int:
         if is_long_enough(streams[name], delay):
             measured[name, delay] = measure(streams[name], delay)
     report(streams, delays, measured)
+    report_first_faults(10 if arguments.quick else 1)
     return 0
 
 
@@ -189,6 +197,49 @@ def report(
 
 def shown(ours: float, best: float) -> str:
     return f"{100 * ours:.1f} ({100 * (ours - best):+.1f})"
+
+
+def first_faults(share: float, first: int, n_rows: int) -> list[Row]:
+    """Return rows of five features, of which two are 3 standard deviations higher in a fault."""
+    random = np.random.default_rng(0)
+    X, is_fault = random.normal(size=(n_rows, 5)), random.random(n_rows) < share
+    is_fault[:first], is_fault[first] = False, True
+    X[is_fault, :2] += 3.0
+    samples = (dict(zip("abcde", row, strict=True)) for row in X.tolist())
+    return [(x, "fault" if y else "ok") for x, y in zip(samples, is_fault, strict=True)]
+
+
+def log_loss(model: Any, rows: Sequence[Row], first: int, late: int) -> float:
+    """Return the mean log-loss from a row on; a probability counts as at least 1e-15."""
+    losses = []
+    for row, (x, label) in enumerate(rows):
+        share = model.predict_proba_one(x).get(label, 0.0)
+        losses.append(-np.log(max(share, 1e-15)))
+        if row >= late:
+            model.learn_one(*rows[row - late])
+    return fmean(losses[first:])
+
+
+def report_first_faults(divisor: int) -> None:
+    """Print log-losses after the first fault, with the numbers of rows divided."""
+    first, late, judged = (n // divisor for n in (FIRST_FAULT, LATE, JUDGED))
+    title = f"log-loss of {judged} rows, first fault at row {first}, labels {late} late"
+    table, given = (
+        table_of(title, *(f"{share:.0%} faults" for share in FAULT_SHARES)),
+        ["ok", "fault"],
+    )
+    discriminants = LeastSquaresClassifier(priors="learnt")
+    for name, model in {
+        "StreamClassifier()": StreamClassifier(),
+        "StreamClassifier(labels=...)": StreamClassifier(labels=given),
+        "CalibratedClassifier(...)": CalibratedClassifier(LeastSquaresClassifier()),
+        "with labels=...": CalibratedClassifier(LeastSquaresClassifier(), labels=given),
+        'and priors="learnt"': CalibratedClassifier(discriminants, labels=given),
+    }.items():
+        streams = (first_faults(share, first, first + judged) for share in FAULT_SHARES)
+        losses = [log_loss(model.clone(), rows, first, late) for rows in streams]
+        table.add_row(name, *(f"{loss:.2f}" for loss in losses))
+    print_table(table)
 
 
 if __name__ == "__main__":

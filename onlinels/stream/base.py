@@ -30,6 +30,7 @@ from onlinels.core.constants import (
 )
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
+from onlinels.linear.settings import check_feature_count
 from onlinels.linear.single import LABEL_TYPES
 from onlinels.locks import Lock
 from onlinels.numerics import (
@@ -373,11 +374,31 @@ class StreamModel(ABC):
     __copy__, __deepcopy__, __getstate__ = locked_copy, locked_deepcopy, locked_state
     __setattr__ = checked_assignment
 
-    def __init__(self, seed: int) -> None:
+    # Files of earlier versions lack it.
+    _max_features: int | None = None
+
+    def __init__(self, seed: int, max_features: int | None) -> None:
         note_core()
         self.seed = check_count("seed", seed, 0)
         self._lock = Lock()
         self._state = self._blank_state(self.seed)
+        self.max_features = max_features
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"max_features"}
+
+    @property
+    def max_features(self) -> Any:
+        """Number of features up to which new ones are learnt; it can be changed."""
+        return self._max_features
+
+    @max_features.setter
+    def max_features(self, most: int | None) -> None:
+        with self._lock:
+            if most is not None:
+                most = check_count("max_features", most, max(1, len(self.feature_names)))
+            self._max_features = most
 
     @property
     def _state(self) -> Any:
@@ -583,7 +604,10 @@ class StreamModel(ABC):
         self, x: Mapping[Any, Any], y: Any, w: float
     ) -> tuple[StreamColumns, StreamRow, Any, int, float]:
         """Return the columns with those of a row, the row, its target, its key and its weight."""
-        columns, row = self._state.columns.extended_and_read(x)
+        known = self._state.columns
+        columns, row = known.extended_and_read(x)
+        if columns is not known:
+            check_feature_count(self.max_features, columns.names, len(known.names))
         weight = 1.0 if type(w) is float and w == 1.0 else check_weight(w, MAX_ROW_WEIGHT)
         return columns, row, self._read_target(y), sample_key(x), weight
 

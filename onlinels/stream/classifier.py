@@ -27,12 +27,13 @@ from onlinels.linear.scoring import (
     best_scale,
     calibrate,
     table_of,
+    with_unseen_labels,
 )
 from onlinels.linear.single import LABEL_TYPES
 from onlinels.numerics import Calls, are_columns, enlarged, is_array
 from onlinels.rows.answers import labels_like
 from onlinels.rows.batch import matched_by_position, source_of
-from onlinels.rows.labels import Classes, Label, read_label, read_labels
+from onlinels.rows.labels import Classes, Label, read_known_labels, read_label, read_labels
 from onlinels.saving import savable
 from onlinels.stream.base import ExpertsState, StreamModel
 from onlinels.stream.features import (
@@ -211,6 +212,7 @@ def _experts_are_sound(model: Any) -> bool:
     fits = fits and are_columns(*state.softmaxes)
     fits = fits and is_array(state.errors, len(EXPERTS))
     fits = fits and is_array(state.losses, len(SOFTMAX_SCALES)) and type(state.is_watched) is bool
+    fits = fits and model.labels == read_known_labels(model.labels)
     return fits and state.numbers.item(LAST_LABEL) in range(-1, n)
 
 
@@ -237,6 +239,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     ----------
     seed : int
         Seed of the random units. Models with the same seed and the same stream are equal.
+    labels : sequence of labels, optional
+        Labels of classes that are known beforehand, also if no row of them has come: see the notes.
+    max_features : int, optional
+        Largest number of features, of which each text is one. A row that would bring more is
+        refused, by name, before anything changes. It can be changed at any time.
 
     Notes
     -----
@@ -257,6 +264,14 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     Scores are those of the forecast: a mixture of least-squares outputs within [-0.5, 1.5]. Before
     the first row is learnt, every value is accepted and `predict_one` returns None.
+
+    **Classes that have not come.** With `labels`, `predict_proba_one` names all of them from the
+    first question on, in equal shares before the first row. After n rows learnt, of K classes in
+    all, a class without rows has the probability 1/2 / (n + K/2), the estimate of Krichevsky and
+    Trofimov, and the classes with rows share the rest as they would without `labels`. No
+    probability of two or more labels is 0 or 1. A class is learnt as ever from its first row on,
+    also if `labels` do not name it; it then counts in K. Labels, scores and what is learnt stay the
+    same: `predict_one` returns None before the first row, and names no class without rows.
 
     **Late labels.** The last label learnt is also a feature: in many streams it is the best one. A
     row whose label is late must therefore be learnt with the label that was the last one when the
@@ -308,6 +323,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     N. Cesa-Bianchi and G. Lugosi, "Prediction, Learning, and Games" (2006), sections 2.1 and 2.11:
     the exponentially weighted average forecaster, which mixes the models.
 
+    R. Krichevsky and V. Trofimov, "The performance of universal encoding", IEEE Transactions on
+    Information Theory 27 (1981): the probability of a class without rows.
+
     I. Zliobaite et al., "Evaluation methods and decision theory for classification of streaming
     data with temporal dependence", Machine Learning 98 (2015): the last label as a feature.
 
@@ -323,8 +341,15 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     _blank_state = ClassifierState
 
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed)
+    def __init__(
+        self, seed: int = 0, *, labels: Any = None, max_features: int | None = None
+    ) -> None:
+        super().__init__(seed, max_features)
+        self.labels = read_known_labels(labels)
+
+    def __setstate__(self, saved: Any) -> None:
+        # In files of earlier versions there are no labels.
+        super().__setstate__({"labels": None} | saved)
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -421,11 +446,29 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return classes, int(classes.columns([label])[0])
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample, {} before anything is learnt."""
+        """Return the probability of every class for one sample, also of classes without rows.
+
+        The classes without rows are the others of `labels`, in their order, after those in
+        `classes`. Without `labels`, the result is {} before anything is learnt.
+
+        Examples
+        --------
+        >>> model = StreamClassifier(labels=["ok", "fault"])
+        >>> model.predict_proba_one({"rms": 0.2})
+        {'ok': 0.5, 'fault': 0.5}
+        >>> for _ in range(99):
+        ...     model.learn_one({"rms": 0.2}, "ok")
+        >>> model.predict_proba_one({"rms": 0.9})
+        {'ok': 0.995, 'fault': 0.005}
+        """
         with self._lock:
             rows = self._rows_for(x)
             found = NotImplemented if rows is None else rows.probabilities(x)
-            return super().predict_proba_one(x) if found is NotImplemented else found
+            if found is NotImplemented:
+                return super().predict_proba_one(x)
+            if self.labels is None:
+                return found  # type: ignore[no-any-return]
+            return with_unseen_labels(found, self.labels, self.count)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label with the highest score for one sample, None if nothing is learnt yet."""

@@ -247,6 +247,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     ----------
     seed : int
         Seed of the random units. Models with the same seed and the same stream are equal.
+    max_features : int, optional
+        Largest number of features, as in `StreamClassifier`.
 
     Notes
     -----
@@ -331,8 +333,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     _blank_state = RegressorState
 
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed)
+    def __init__(self, seed: int = 0, *, max_features: int | None = None) -> None:
+        super().__init__(seed, max_features)
 
     @property
     def shares(self) -> dict[str, float]:
