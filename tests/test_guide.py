@@ -148,10 +148,11 @@ def test_the_site_is_built_without_a_warning(tmp_path):
 
 
 def first_examples_of(page, n_blocks):
-    """Return the code of the first blocks of a page, by block."""
+    """Return the code of the first blocks of a page that are run, by block."""
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     parse = doctest.DocTestParser().get_examples
-    return ["".join(each.source for each in parse(block)) for block in blocks[:n_blocks]]
+    examples = [*filter(None, map(parse, blocks))]
+    return ["".join(each.source for each in block) for block in examples[:n_blocks]]
 
 
 def pictures(shape, n_images=120):

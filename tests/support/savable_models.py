@@ -41,6 +41,10 @@ def learn_rows(model, random):
         model.learn_one(dict(enumerate(row)), label)
 
 
+def learn_wide_rows(model, random):
+    model.learn_many(*rows(random, 6, n_features=130))
+
+
 def lengths(texts):
     return [[float(len(text)), float(text.count(" "))] for text in texts]
 
@@ -304,6 +308,7 @@ MODELS = {
         of(LeastSquaresClassifier, accumulator="orthogonal", priors={"a": 0.1}),
         learn_and_predict_rows,
     ),
+    "few rows": (of(LeastSquaresClassifier), learn_wide_rows),
     "regressor": (of(LeastSquaresRegressor), learn_numbers),
     "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
     "stream": (of(StreamClassifier, seed=3), learn_mixed),
