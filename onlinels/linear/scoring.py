@@ -224,17 +224,19 @@ class ScoringClassifier(base.MiniBatchClassifier):
         """Return the probabilities of unseen classes, if the first `n_known` classes are known."""
         return unseen_classes(getattr(self, "priors", None), self.classes[:n_known])
 
+    @property
+    def _known_labels(self) -> tuple[tuple[Label, ...] | None, int]:
+        """The labels of a model that takes them beforehand, and its number of rows; None and 0."""
+        given = getattr(self, "labels", None)
+        return given, 0 if given is None else self.count  # type: ignore[attr-defined]
+
     def _with_unseen(self, scores: Floats) -> tuple[tuple[Label, ...], Floats]:
         """Return labels, also of unseen classes, and the probability of each, (n, n_labels).
 
         The columns of the scores are those of the first classes.
         """
-        labels, shares = self.classes[: scores.shape[1]], self._probabilities(scores)
-        labels, shares = _with_fixed(labels, shares, self._unseen(len(labels)))
-        model: Any = self
-        if getattr(model, "labels", None) is None:
-            return labels, shares
-        return _with_fixed(labels, shares, unseen_labels(model.labels, {*labels}, model.count))
+        labels, known = self.classes[: scores.shape[1]], self._probabilities(scores)
+        return _with_fixed(labels, known, self._unseen(len(labels)))
 
     def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the score of every class for one sample; see `scores_many`."""
@@ -296,7 +298,9 @@ class ScoringClassifier(base.MiniBatchClassifier):
         """
         with self._lock:
             labels, probabilities = self._with_unseen(self._row_scores(x)[None])
-            return dict(zip(labels, probabilities[0].tolist(), strict=True))
+            shares = dict(zip(labels, probabilities[0].tolist(), strict=True))
+            given, count = self._known_labels
+            return shares if given is None else with_unseen_labels(shares, given, count)
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities, a column per class, in the kind of `X`.
@@ -307,7 +311,10 @@ class ScoringClassifier(base.MiniBatchClassifier):
         """
         with self._lock:
             source, scores = self._batch_scores(X)
-            return table_like(source, *self._with_unseen(scores))
+            labels, probabilities = self._with_unseen(scores)
+            given, count = self._known_labels
+            unseen = {} if given is None else unseen_labels(given, {*labels}, count)
+            return table_like(source, *_with_fixed(labels, probabilities, unseen))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label with the highest score for one sample, None if nothing is learnt yet."""
