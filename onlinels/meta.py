@@ -614,7 +614,7 @@ class CalibratedClassifier(WrappedClassifier):
 
     def __setstate__(self, state: Any) -> None:
         # In files of earlier versions there are no labels.
-        unpacked_state(self, {"labels": None} | state)
+        unpacked_state(self, state if "labels" in state else state | {"labels": None})
 
     @property
     def scale(self) -> float:
