@@ -349,7 +349,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def __setstate__(self, saved: Any) -> None:
         # In files of earlier versions there are no labels.
-        super().__setstate__({"labels": None} | saved)
+        super().__setstate__(saved if "labels" in saved else saved | {"labels": None})
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -418,8 +418,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         -------
         table (n_rows, n_classes)
             Probabilities, of the same kind as `X`, with a column for each class known after the
-            batch: 0 in rows before the first row of the class. For a list of dicts, each dict holds
-            the classes known before its row.
+            batch: 0 in rows before the first row of the class, unless `labels` name it. For a list
+            of dicts, each dict holds the classes known before its row, and those of `labels`.
 
         Examples
         --------

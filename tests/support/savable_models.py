@@ -312,10 +312,13 @@ MODELS = {
     "regressor": (of(LeastSquaresRegressor), learn_numbers),
     "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
     "stream": (of(StreamClassifier, seed=3), learn_mixed),
-    "late": (of(StreamClassifier), learn_late),
+    "late": (of(StreamClassifier, labels=["a", "never"], max_features=99), learn_late),
     "stream of numbers": (of(StreamRegressor, seed=3), learn_mixed_numbers),
     "numbers that wait": (of(StreamRegressor), learn_late_numbers),
-    "calibrated": (lambda random: CalibratedClassifier(LeastSquaresClassifier()), learn_rows),
+    "calibrated": (
+        lambda random: CalibratedClassifier(LeastSquaresClassifier(), labels=["a", "never"]),
+        learn_rows,
+    ),
     "answers only": (
         predictor(lambda: HiddenLayer(6) | LeastSquaresClassifier(priors="equal"), learn_rows),
         predict,
