@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import numbers
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -401,6 +402,9 @@ def _transformed(model: Any, method: str, X: Any) -> Any:
     """Return a sample or rows as the steps before the last one transform them, for a method."""
     if not is_pipeline(model):
         return X
+    if isinstance(X, numbers.Number):
+        remedy = "Ask the last step, model[-1], itself, as in model[-1].forecast_interval(24, xs)."
+        raise wrong_type("X", X, "a sample or rows, which the steps transform", remedy)
     rows = "many" if method.endswith("many") else "one"
     return getattr(model, f"transform_{rows}")(X)
 

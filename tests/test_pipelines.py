@@ -229,6 +229,8 @@ def test_the_model_at_the_end_of_a_pipeline_answers(steps):
         ask("predict_interval", x)
     with pytest.raises(ValueError, match="attribute of a int that does not change it"):
         onlinels.pipelines.ask(5, "predict_one", x)
+    with pytest.raises(TypeError, match=r"X is of type int, .* Ask the last step, model\[-1\]"):
+        ask("predict_interval_one", 24)
     for question in (5, None, b"predict_one"):
         with pytest.raises(
             TypeError, match=r"question=.* must be a text, such as 'predict_interva"
