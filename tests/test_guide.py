@@ -117,6 +117,7 @@ def test_errors_begin_as_the_page_says():
         lambda: eights.learn_many(np.ones((3, 28, 28)), [1, 2, 3]),
         lambda: layer.transform_one({"a": 1.0}),
         lambda: model.unlearn_one({"a": 500.0}, "x"),
+        lambda: onlinels.StreamClassifier().unlearn_one({"a": 1.0}, "x"),
         lambda: coded.unlearn_one({"a": 99_999_999.0}, "x"),
         lambda: onlinels.save(function, "unused"),
     ]
