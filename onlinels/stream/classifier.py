@@ -41,7 +41,7 @@ from onlinels.stream.features import (
     Sample,
     StreamColumns,
 )
-from onlinels.stream.waiting import Found
+from onlinels.stream.waiting import MAX_WAITING, Found, Key, keyed
 from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
 
@@ -323,8 +323,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     _blank_state = ClassifierState
 
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed)
+    def __init__(self, seed: int = 0, *, max_waiting: int = MAX_WAITING) -> None:
+        super().__init__(seed, max_waiting)
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -420,19 +420,72 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         classes = known.extended([label])
         return classes, int(classes.columns([label])[0])
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample, {} before anything is learnt."""
+    def predict_proba_one(
+        self, x: Mapping[Any, Any], *, key: Key | None = None, **kwargs: Any
+    ) -> dict[Label, float]:
+        """Return the probability of every class for one sample, {} before anything is learnt.
+
+        See `predict_one` for the key.
+        """
         with self._lock:
+            x = keyed(x, key)
             rows = self._rows_for(x)
             found = NotImplemented if rows is None else rows.probabilities(x)
             return super().predict_proba_one(x) if found is NotImplemented else found
 
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the label with the highest score for one sample, None if nothing is learnt yet."""
+    def predict_one(
+        self, x: Mapping[Any, Any], *, key: Key | None = None, **kwargs: Any
+    ) -> Label | None:
+        """Return the label with the highest score for one sample, None if nothing is learnt yet.
+
+        Parameters
+        ----------
+        x : mapping
+            Features by name: numbers, arrays of numbers, text, None or NaN.
+        key : str, int, bytes, or tuple of them, optional
+            What tells the row apart from others until its label arrives, such as the number of an
+            order. The label is then learnt by ``learn_one(x, y, key=key)`` or
+            ``learn_late(key, y)``. Later questions with the same key and sample are answered by
+            the same forecast, whatever was learnt since.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `x` cannot be read, or a forecast of another sample waits under the key; nothing has
+            changed then.
+
+        Examples
+        --------
+        >>> model = StreamClassifier()
+        >>> model.learn_one({"size": 3.0}, "apple")
+        >>> model.predict_one({"size": 4.0}, key="order 12")
+        'apple'
+        >>> model.learn_late("order 12", "pear")
+        >>> model.classes
+        ('apple', 'pear')
+        """
         with self._lock:
+            x = keyed(x, key)
             rows = self._rows_for(x)
             found = NotImplemented if rows is None else rows.label(x)
             return super().predict_one(x) if found is NotImplemented else found
+
+    def scores_one(self, x: Mapping[Any, Any], *, key: Key | None = None) -> dict[Label, float]:
+        """Return the score of every class for one sample.
+
+        See `scores_many`, and `predict_one` for the key: its forecast has the classes known then.
+        """
+        with self._lock:
+            scores = self._scores_one(keyed(x, key))
+            return dict(zip(self.classes, scores, strict=False))
+
+    def margin_one(self, x: Mapping[Any, Any], *, key: Key | None = None) -> float:
+        """Return the margin of one sample: its highest score minus the next; see `margin_many`.
+
+        See `predict_one` for the key.
+        """
+        with self._lock:
+            return super().margin_one(keyed(x, key))
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         rows = self._rows_for(x)
