@@ -248,6 +248,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     ----------
     seed : int
         Seed of the random units. Models with the same seed and the same stream are equal.
+    max_waiting : int
+        Maximum number of forecasts that wait for their targets, at least 1; a new one then replaces
+        the oldest.
 
     Notes
     -----
@@ -264,14 +267,15 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     error by 0% to 1%.
 
     **Late targets.** Targets may arrive late, in any order, or never. The model stores each
-    forecast under a hash of the sample until its target arrives, at most 4,096 forecasts. When the
-    target arrives, the stored forecast is judged, and the row is learnt with the last targets that
-    were known at the forecast. Forecasts and intervals therefore account for the delay of the
-    targets. A sample that is predicted again before another row is learnt is stored once. If its
-    features equal those of another row, a late row may have no stored forecast: it counts as late
-    as the row before. A late row is not recognised if a step before the model, such as a scaler
-    that learns, has changed its features since. The model warns if a tenth of the last 500 labels
-    finds no forecast or may have found that of another row.
+    forecast until its target arrives, at most `max_waiting` forecasts. When the target arrives, the
+    stored forecast is judged, and the row is learnt with the last targets that were known at the
+    forecast. Forecasts and intervals therefore account for the delay of the targets. If rows have
+    an identity, pass it as `key`, as to a `StreamClassifier`. Without a key, the forecast is stored
+    under a hash of the sample. A sample that is then predicted again before another row is learnt
+    is stored once. If its features equal those of another row, a late row may have no stored
+    forecast: it counts as late as the row before. A late row without a key is not recognised if a
+    step before the model, such as a scaler that learns, has changed its features since. The model
+    warns if a tenth of the last 500 labels finds no forecast or may have found that of another row.
     With a delay of d rows, errors count ``sqrt(1 + d / 5)`` times longer, because overlapping
     forecasts have similar errors. Until the first error is known, the forecast is the weighted
     median of the experts. The width of intervals follows the latest known errors. Where the size of
