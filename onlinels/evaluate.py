@@ -181,7 +181,7 @@ def in_form_of(model: Any, X: Any, ends: Iterator[int]) -> Iterator[int]:
 class KeyedRows:
     """A stream model, or a pipeline that ends in one, whose rows have keys in river's loop.
 
-    So every label finds the forecast of its row. Rows have their number as an option (`numbered`).
+    So every label finds the forecast of its row. Rows come `with_numbers`.
     """
 
     _supervised = True
@@ -208,7 +208,7 @@ class KeyedRows:
         self._model.learn_one(x, y, **given)
 
 
-def numbered(rows: Iterable[Any]) -> Iterator[Any]:
+def with_numbers(rows: Iterable[Any]) -> Iterator[Any]:
     """Yield the rows of a stream as triples with their numbers."""
     for number, (x, y, *options) in enumerate(rows):
         yield x, y, dict(*options) | {"number": number}
@@ -224,7 +224,7 @@ def by_rows(
     rows = (row for row, _ in zip(rows, numbers, strict=False))
     is_late = moment is not None or delay not in (None, 0, 1)
     if is_late and hasattr(last_step(model), "learn_late"):
-        rows, model = numbered(rows), KeyedRows(model, counted)
+        rows, model = with_numbers(rows), KeyedRows(model, counted)
     for state in evaluate.iter_progressive_val_score(
         rows, model, counted, moment, delay, step=window
     ):

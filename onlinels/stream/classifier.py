@@ -275,9 +275,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     predicted in the forecast. The later labels arrive, the less a recent error reduces an expert's
     share. While labels are late, the scale follows the predicted rows, from the first one on, so a
     prediction changes later predictions. Rows that were not predicted count as late as the last row
-    that was. Without a key, pass the same sample to `predict_one` and `learn_one`: a sample that has
-    changed since it was predicted, for example by a scaler before the model, is not recognised. The
-    model warns if a tenth of the last 500 labels finds no forecast or may have found that of an
+    that was. Without a key, pass the same sample to `predict_one` and `learn_one`: a sample that
+    has changed since it was predicted, for example by a scaler before the model, is not recognised.
+    The model warns if a tenth of the last 500 labels finds no forecast or may have found that of an
     equal sample.
 
     **Weights and ridge.** The weights of each recursive expert are the exact ridge solution on the
@@ -437,7 +437,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         See `predict_one` for the key.
         """
         with self._lock:
-            x = keyed(x, key)
+            x = x if key is None else keyed(x, key)
             rows = self._rows_for(x)
             found = NotImplemented if rows is None else rows.probabilities(x)
             return super().predict_proba_one(x) if found is NotImplemented else found
@@ -474,7 +474,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         ('apple', 'pear')
         """
         with self._lock:
-            x = keyed(x, key)
+            x = x if key is None else keyed(x, key)
             rows = self._rows_for(x)
             found = NotImplemented if rows is None else rows.label(x)
             return super().predict_one(x) if found is NotImplemented else found
@@ -485,7 +485,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         See `scores_many`, and `predict_one` for the key: its forecast has the classes known then.
         """
         with self._lock:
-            scores = self._scores_one(keyed(x, key))
+            scores = self._scores_one(x if key is None else keyed(x, key))
             return dict(zip(self.classes, scores, strict=False))
 
     def margin_one(self, x: Mapping[Any, Any], *, key: Key | None = None) -> float:
@@ -494,7 +494,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         See `predict_one` for the key.
         """
         with self._lock:
-            return super().margin_one(keyed(x, key))
+            return super().margin_one(x if key is None else keyed(x, key))
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         rows = self._rows_for(x)

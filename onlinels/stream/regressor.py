@@ -454,7 +454,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         (300, True)
         """
         with self._lock:
-            mean, deviation = self._normal(keyed(x, key))
+            mean, deviation = self._normal(x if key is None else keyed(x, key))
             return gaussian(mean, deviation**2) if with_dist else mean
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
@@ -522,7 +522,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
         with self._lock:
             level = check_level(level)
-            mean, deviation = self._normal(keyed(x, key))
+            mean, deviation = self._normal(x if key is None else keyed(x, key))
             half_width = half_width_of(deviation, level)
             return mean - half_width, mean + half_width
 

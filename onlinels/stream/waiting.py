@@ -84,8 +84,8 @@ class KeyedSample(NamedTuple):
 
 
 def keyed(x: Any, key: Any) -> Any:
-    """Return a sample with the key of its row, or the sample itself if there is none."""
-    return x if key is None else KeyedSample(x, read_key(key))
+    """Return a sample with the key of its row; raise TypeError if it is none."""
+    return KeyedSample(x, read_key(key))
 
 
 PLAIN_CONTENTS = frozenset({float, str, type(None)})
