@@ -386,6 +386,55 @@ def test_interrupted_calls_have_happened_or_have_not(kind, act, most):
     assert_before_or_after(prepared(kind), ACTS[act], go_on, told_plainly, most, act)
 
 
+class Changing(dict):
+    """A sample that changes the model while it is read."""
+
+    def items(self):
+        self.change()
+        return super().items()
+
+
+class ChangingLabel(str):
+    """A label that changes the model while it is read."""
+
+    def __hash__(self):
+        self.change()
+        return str.__hash__(self)
+
+
+@pytest.mark.parametrize("change", ["another row is learnt", "the key is dropped", "the key waits"])
+def test_a_change_while_arguments_are_read_comes_before_the_call(change):
+    model, ((other, y), (x, _)) = prepared(StreamClassifier), rows_of(StreamClassifier, 2, seed=1)
+    expected, changes = copy.deepcopy(model), []
+    act = {
+        "another row is learnt": lambda m: m.learn_one(other, y),
+        "the key is dropped": lambda m: m.drop(28),
+        "the key waits": lambda m: m.predict_one(other, key="k"),
+    }[change]
+
+    def change_once():
+        if not changes:
+            changes.append(act(model))
+
+    sample, label = Changing(x), ChangingLabel("n")
+    sample.change = label.change = change_once
+    act(expected)
+    if change == "the key waits":
+        with pytest.raises(ValueError, match="key='k' waits for the label of another sample"):
+            model.predict_one(sample, key="k")
+    elif change == "the key is dropped":
+        with pytest.raises(ValueError, match="key=28 has no forecast"):
+            model.learn_late(28, label)
+    else:
+        assert model.predict_one(sample, key="k") == expected.predict_one(x, key="k")
+        changes.clear()
+        act(expected)
+        model.learn_late(28, label)
+        expected.learn_late(28, "n")
+    assert len(changes) == 1
+    assert laws.saved(model) == laws.saved(expected)
+
+
 def changed(**parts):
     return lambda state: state | parts
 

@@ -259,26 +259,26 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     =====================  =======================================================================
 
     Scores are those of the forecast: a mixture of least-squares outputs within [-0.5, 1.5]. Before
-    the first row is learnt, every value is accepted and `predict_one` returns None.
+    the first row is learnt, every value is accepted without a key, and `predict_one` returns None.
 
     **Late labels.** If rows have an identity, pass it as `key` to `predict_one` and other questions
     about one sample, and to `learn_one` or `learn_late`: the model then stores the sample with its
     forecast, and learns both when the label arrives, whatever rows are equal and labels late.
     `drop` forgets a row whose label will not come, and `waiting` says how many forecasts wait.
 
-    The last label learnt is also a feature: in many streams it is the best one. A
-    row whose label is late must therefore be learnt with the label that was the last one when the
-    row was predicted. Without a key, the model stores the forecast under a hash of the sample. It
-    stores at most `max_waiting` forecasts of a few numbers each. A row is late if other rows were
-    learnt between its forecast and its label. A late row is learnt with
-    the last label and the scaled features of its forecast, and experts are judged by what they
-    predicted in the forecast. The later labels arrive, the less a recent error reduces an expert's
-    share. While labels are late, the scale follows the predicted rows, from the first one on, so a
-    prediction changes later predictions. Rows that were not predicted count as late as the last row
-    that was. Without a key, pass the same sample to `predict_one` and `learn_one`: a sample that
-    has changed since it was predicted, for example by a scaler before the model, is not recognised.
-    The model warns if a tenth of the last 500 labels finds no forecast or may have found that of an
-    equal sample.
+    The last label learnt is also a feature: in many streams it is the best one. A row whose label
+    is late must therefore be learnt with the label that was the last one when the row was
+    predicted. The model stores every forecast until the label arrives, without a key under a hash
+    of the sample; it stores at most `max_waiting` forecasts of a few numbers each. A row is late if
+    other rows were learnt between its forecast and its label. A late row is learnt with the last
+    label and the scaled features of its forecast, and experts are judged by what they predicted in
+    the forecast. The later labels arrive, the less a recent error reduces an expert's share. While
+    labels are late, the scale follows the predicted rows, from the first one on, so a prediction
+    changes later predictions. Rows that were not predicted count as late as the last row that was.
+    Without a key, pass the same sample to `predict_one` and `learn_one`: a sample that has changed
+    since it was predicted, for example by a scaler before the model, is not recognised. The model
+    warns if a tenth of the last 500 labels finds no forecast or may have found that of an equal
+    sample.
 
     **Weights and ridge.** The weights of each recursive expert are the exact ridge solution on the
     rows so far, with the features as they were when each row was learnt. A row weighs 1, or 0.998
