@@ -251,6 +251,42 @@ def _told(argument: str, source: Any, *row: Any) -> Any:
         raise refusal(argument, found, "the name of a feature of every row", remedy) from error
 
 
+class KeyedRows:
+    """A stream model, or a pipeline that ends in one, whose rows have keys in river's loop.
+
+    So every label finds the forecast of its row. Rows come `with_numbers`.
+    """
+
+    _supervised = True
+
+    def __init__(self, model: Any, counted: Counted) -> None:
+        self._model, self._last, self._n_asked = model, last_step(model), 0
+        is_probable = isinstance(model, base.Classifier) and not counted.requires_labels
+        self._predict = model.predict_proba_one if is_probable else model.predict_one
+        # Other rows may wait in the model.
+        known = (key for key in self._last.waiting.keys if isinstance(key, int))
+        self._first = 1 + max(known, default=-1)
+
+    def predict_one(self, x: Any, number: int, **given: Any) -> Any:
+        """Return the answer to the question of the metric."""
+        self._n_asked += 1
+        return self._predict(x, key=self._first + number, **given)
+
+    def learn_one(self, x: Any, y: Any, number: int, **given: Any) -> None:
+        """Learn a row, without a key if its forecast was the oldest of too many."""
+        key = self._first + number
+        may_lack = self._n_asked - number > self._last.max_waiting
+        if not may_lack or key in self._last.waiting.keys:
+            given["key"] = key
+        self._model.learn_one(x, y, **given)
+
+
+def with_numbers(rows: Iterable[Any]) -> Iterator[Any]:
+    """Yield the rows of a stream as triples with their numbers."""
+    for number, (x, y, *options) in enumerate(rows):
+        yield x, y, dict(*options) | {"number": number}
+
+
 def by_rows(
     rows: Iterable[Any], model: Any, counted: Any, window: int, moment: Any, delay: Any
 ) -> Iterator[int]:
@@ -259,6 +295,9 @@ def by_rows(
 
     n_rows, numbers = 0, count()
     rows = (row for row, _ in zip(rows, numbers, strict=False))
+    is_late = moment is not None or delay not in (None, 0, 1)
+    if is_late and hasattr(last_step(model), "learn_late"):
+        rows, model = with_numbers(rows), KeyedRows(model, counted)
     for state in evaluate.iter_progressive_val_score(
         rows, model, counted, moment, delay, step=window
     ):
@@ -473,7 +512,8 @@ def progressive_val_score(
     Langford), also called prequential evaluation (Dawid) or test-then-train. The arguments are
     those of river's ``evaluate.progressive_val_score``, and the metric has the value that river's
     function returns: it counts the same predictions in the same order, including those before the
-    first learnt row.
+    first learnt row. If targets are late, `StreamClassifier` and `StreamRegressor` are passed a key
+    with each row, which river's function does not do.
 
     Parameters
     ----------

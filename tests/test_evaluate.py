@@ -3,6 +3,7 @@
 import datetime as dt
 import math
 import sys
+import warnings
 from functools import partial
 from itertools import islice
 
@@ -35,6 +36,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     StreamClassifier,
+    dumps,
     progressive_val_score,
 )
 from onlinels.rows.batch import samples_of
@@ -203,6 +205,58 @@ def test_delays_and_moments_are_those_of_river(how):
     for data in (stream, table):
         score = progressive_val_score(data, make(), metrics.Accuracy(), **how)
         assert score.metric.get() == expected.get()
+
+
+def equal_rows(n_rows=300):
+    """Return rows of few values, with weights, labels in runs, and random delays in `late`."""
+    random = np.random.default_rng(2)
+    late = random.exponential(20.0, n_rows).astype(int) + 1
+    return [
+        ({"a": float(random.integers(3))}, "xyz"[n // 15 % 3], {"w": random.choice([0.5, 2.0])})
+        for n in range(n_rows)
+    ], late.tolist()
+
+
+@pytest.mark.parametrize("as_pipeline", [False, True])
+@pytest.mark.parametrize("max_waiting", [4096, 8])
+def test_rows_of_stream_models_have_keys_if_labels_are_late(as_pipeline, max_waiting):
+    """Each label is learnt with the forecast of its row, unless it was the oldest of too many."""
+    rows, late = equal_rows()
+    model = StreamClassifier(max_waiting=max_waiting)
+    expected, metric, due = model.clone(), metrics.CrossEntropy(), []
+    for number, (x, _, _) in enumerate((*rows, (None, None, None))):
+        for row in [row for row in due if x is None or row + late[row] <= number]:
+            due.remove(row)
+            x_of_row, y, options = rows[row]
+            key = {"key": row} if row in expected.waiting.keys else {}
+            expected.learn_one(x_of_row, y, options["w"], **key)
+        if x is not None:
+            expected.predict_proba_one(x, key=number)
+            due.append(number)
+            due.sort(key=lambda row: row + late[row])
+    delays = iter(late)
+    evaluated = compose.Select("a") | model if as_pipeline else model
+    progressive_val_score(iter(rows), evaluated, metric, delay=lambda x, y: next(delays))
+    assert (model.count, model.waiting.n_forecasts) == (300, 0)
+    assert dumps(model) == dumps(expected)
+
+
+def test_keys_of_an_evaluation_are_none_that_wait_in_the_model():
+    model, (rows, _) = StreamClassifier(), equal_rows(40)
+    for key in (0, 7, "k", b"k"):
+        model.predict_one({"a": 9.0}, key=key)
+    progressive_val_score(rows, model, metrics.Accuracy(), delay=5)
+    assert (model.count, model.waiting.keys) == (40, (0, 7, "k", b"k"))
+
+
+def test_stream_models_score_better_with_keys_where_rows_are_equal():
+    (rows, _), scores = equal_rows(), []
+    for way in (progressive_val_score, evaluate.progressive_val_score):
+        metric = metrics.Accuracy()
+        with warnings.catch_warnings(action="ignore"):
+            way(rows, StreamClassifier(), metric, delay=25)
+        scores.append(metric.get())
+    assert scores[0] > scores[1]
 
 
 @given(

@@ -9,9 +9,9 @@ Every row is predicted, and learnt after a delay in rows: a fixed number, a rand
 for a random fifth of the rows, while the other rows never get a label. `StreamClassifier()` is
 compared with the best of four plain models: `LeastSquaresClassifier()`, river's logistic regression
 (softmax regression with more than two classes) behind its StandardScaler, the most frequent class,
-and the last known label. For these, the first 64 texts of a name are features of 0 and 1. Rows
-count from the first label on. Files of --streams are those of held_out_streams.py. The script takes
-some minutes.
+and the last known label. For these, the first 64 texts of a name are features of 0 and 1. The last
+row of the table is `StreamClassifier()` if every row has its number as key. Rows count from the
+first label on. Files of --streams are those of held_out_streams.py. The script takes some minutes.
 
 A second table shows the log-loss where the first fault of a machine comes at row 2,000, and labels
 400 rows late, of models that know the class beforehand (labels=["ok", "fault"]) and of others.
@@ -144,12 +144,13 @@ def plain_models(n_classes: int) -> list[Any]:
     return [*models, dummy.PriorClassifier(), dummy.NoChangeClassifier()]
 
 
-def measure(rows: Sequence[Row], delay: str) -> tuple[float, float]:
-    """Return the accuracy of StreamClassifier, and of the best of the plain models."""
+def measure(rows: Sequence[Row], delay: str) -> tuple[float, float, float]:
+    """Return the accuracy of StreamClassifier, of the best plain model, and of it with keys."""
     models = plain_models(len({label for _, label in rows}))
     numbers = as_numbers(rows)
     best = max(accuracy(model, numbers, delay) for model in models)
-    return accuracy(StreamClassifier(), rows, delay), best
+    ours = [accuracy(StreamClassifier(), rows, delay, keys) for keys in (False, True)]
+    return ours[0], best, ours[1]
 
 
 def as_numbers(rows: Sequence[Row]) -> list[Row]:
@@ -167,20 +168,20 @@ def as_numbers(rows: Sequence[Row]) -> list[Row]:
     return made
 
 
-def accuracy(model: Any, rows: Sequence[Row], delay: str) -> float:
+def accuracy(model: Any, rows: Sequence[Row], delay: str, has_keys: bool = False) -> float:
     """Return the share of rows predicted correctly, from the first label on."""
     due, right = labels_due(len(rows), delay), list[bool]()
-    for (x, label), labelled in zip(rows, due, strict=False):
+    for number, ((x, label), labelled) in enumerate(zip(rows, due, strict=False)):
         for row in labelled:
-            model.learn_one(*rows[row])
-        predicted = model.predict_one(x)
+            model.learn_one(*rows[row], **({"key": row} if has_keys else {}))
+        predicted = model.predict_one(x, **({"key": number} if has_keys else {}))
         if right or labelled or delay == "0":
             right.append(predicted == label)
     return fmean(right)
 
 
 def report(
-    names: Any, delays: Sequence[str], measured: dict[tuple[str, str], tuple[float, float]]
+    names: Any, delays: Sequence[str], measured: dict[tuple[str, str], tuple[float, float, float]]
 ) -> None:
     """Print the accuracies, and their difference to the best plain model, in points."""
     table = table_of("StreamClassifier, rows late", *delays)
@@ -189,13 +190,14 @@ def report(
         table.add_row(name, *("" if each is None else shown(*each) for each in cells))
     means = []
     for delay in delays:
-        pairs = [pair for (_, late), pair in measured.items() if late == delay]
-        means.append(shown(*map(fmean, zip(*pairs, strict=True))))
-    table.add_row("mean", *means)
+        found = [each for (_, late), each in measured.items() if late == delay]
+        means.append(tuple(map(fmean, zip(*found, strict=True))))
+    table.add_row("mean", *(shown(*each) for each in means))
+    table.add_row("mean with keys", *(f"{100 * with_keys:.1f}" for _, _, with_keys in means))
     print_table(table)
 
 
-def shown(ours: float, best: float) -> str:
+def shown(ours: float, best: float, _: float) -> str:
     return f"{100 * ours:.1f} ({100 * (ours - best):+.1f})"
 
 

@@ -4,11 +4,12 @@ python demos/benchmarks/late_numbers.py
 python demos/benchmarks/late_numbers.py --data folder    (elec2, gas and wisdm too: .npz)
 python demos/benchmarks/late_numbers.py --quick
 
-Every row is predicted, and learnt after a delay in rows. The script prints mean absolute errors,
-and two figures of StreamRegressor's 90% intervals: their coverage, and their mean width divided by
-that of a constant band around the same forecasts with the same coverage. The band is the narrowest
-symmetric one or, in brackets, the narrowest of all. Rows before the first learnt row do not count,
-and infinite intervals do not count in the coverage.
+Every row is predicted, and learnt after a delay in rows. The script prints mean absolute errors, of
+StreamRegressor also if every row has its number as key, and two figures of StreamRegressor's 90%
+intervals: their coverage, and their mean width divided by that of a constant band around the same
+forecasts with the same coverage. The band is the narrowest symmetric one or, in brackets, the
+narrowest of all. Rows before the first learnt row do not count, and infinite intervals do not count
+in the coverage.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ QUICK_STREAMS = ["TrumpApproval", "AirlinePassengers"]
 
 MODELS = {
     OURS: StreamRegressor,
+    "with keys": StreamRegressor,
     "LeastSquaresRegressor": lambda: encoded(LeastSquaresRegressor()),
     "LinearRegression": OTHERS["SGD"],
     "ARFRegressor": OTHERS["ARF"],
@@ -83,7 +85,7 @@ def measure(rows: list[Row], delay: int) -> list[str]:
     found, coverage = [], ""
     for name, make in MODELS.items():
         try:
-            errors, reach = late_errors(make(), rows, delay)
+            errors, reach = late_errors(make(), rows, delay, name == "with keys")
         except Exception as error:
             found.append(type(error).__name__)
             continue
@@ -93,16 +95,19 @@ def measure(rows: list[Row], delay: int) -> list[str]:
     return [*found, coverage]
 
 
-def late_errors(model: Any, rows: list[Row], delay: int) -> tuple[Floats, Floats]:
+def late_errors(
+    model: Any, rows: list[Row], delay: int, has_keys: bool = False
+) -> tuple[Floats, Floats]:
     """Return the errors with targets `delay` rows late, and the half widths of intervals."""
     errors, reach = [], []
     for number, (x, y) in enumerate(rows):
-        forecast = model.predict_one(x)
-        ends = interval_of(model, x) if isinstance(model, StreamRegressor) else None
+        forecast = model.predict_one(x, **({"key": number} if has_keys else {}))
+        is_ours = isinstance(model, StreamRegressor) and not has_keys
+        ends = interval_of(model, x) if is_ours else None
         errors.append(y - forecast)
         reach.append(math.inf if ends is None else (ends[1] - ends[0]) / 2.0)
         if number >= delay:
-            model.learn_one(*rows[number - delay])
+            model.learn_one(*rows[number - delay], **({"key": number - delay} if has_keys else {}))
     return np.array(errors[delay + 1 :]), np.array(reach[delay + 1 :])
 
 
