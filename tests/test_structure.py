@@ -16,6 +16,7 @@ import onlinels.distributed
 import onlinels.export
 import onlinels.forecasting
 import onlinels.from_sums
+import onlinels.lessons
 import onlinels.sklearn
 
 PACKAGE = Path(onlinels.__file__).parent
@@ -27,8 +28,8 @@ LAYERS = (
     "rows",
     "sums features",
     "linear",
-    "distributed evaluate explain export forecasting from_sums meta network pipelines sites "
-    "sklearn stream windowed",
+    "distributed evaluate explain export forecasting from_sums lessons meta network pipelines "
+    "sites sklearn stream windowed",
     "__init__ __main__ images",
 )
 """What is at the root of the package, from below: a layer imports only from layers below it."""
@@ -45,6 +46,7 @@ NEIGHBOURS = {
     "explain": "meta pipelines",
     "forecasting": "pipelines",
     "stream": "explain",
+    "lessons": "network stream",
     "export": "meta network pipelines windowed",
 }
 """Imports within a layer."""
@@ -56,6 +58,7 @@ MODULES_WITH_NAMES = (
     onlinels.forecasting,
     onlinels.from_sums,
     onlinels.images,
+    onlinels.lessons,
     onlinels.sklearn,
 )
 PUBLIC = [getattr(module, name) for module in MODULES_WITH_NAMES for name in module.__all__]
