@@ -3,7 +3,9 @@
 import io
 import itertools
 import json
+import re
 import zipfile
+from base64 import b64encode
 
 import numpy as np
 import pytest
@@ -18,8 +20,10 @@ from starlette.testclient import TestClient
 from teach import server
 from teach import session as sessions
 from teach.drawing import digits, normalise
+from teach.kinds import blank
+from teach.photo import LARGE, SMALL
 from teach.server import make_app
-from teach.session import Session, blank
+from teach.session import Session
 
 from support.small_teach import small_network
 
@@ -55,7 +59,7 @@ def change(client, do, **data):
 
 
 def teach(client, label, strokes):
-    return change(client, "teach", label=label, strokes=strokes)
+    return change(client, "teach", label=label, image=strokes)
 
 
 def chances(client, strokes):
@@ -271,12 +275,12 @@ BAD_JSON = [
     b'"\xed\xa0\x80"',
     b"[" * 100_000,
     b'{"a":' * 30_000,
-    b'{"do": "teach", "label": "a", "strokes": ' + b"[" * 90_000,
+    b'{"do": "teach", "label": "a", "image": ' + b"[" * 90_000,
     # As deep as JSON is read, but deeper than it is written by repr().
     *(nested(depth) for depth in (5, 100, 200, 300, 400, 500, 600, 800)),
     *(nested(depth, b'{"a":', b"}") for depth in (5, 100, 200, 300, 400, 500, 600, 800)),
     *(
-        b'{"do": "teach", "label": "a", "strokes": ' + nested(depth) + b"}"
+        b'{"do": "teach", "label": "a", "image": ' + nested(depth) + b"}"
         for depth in (5, 200, 400, 600)
     ),
     b"1" * 5000,
@@ -286,7 +290,7 @@ BAD_JSON = [
     b"[[[1, -Infinity]]]",
     b"[[[1e999, 1]]]",
     b'[["\\ud800"]]',
-    b'{"strokes": 1, "strokes": 2}',
+    b'{"image": 1, "image": 2}',
     b"null",
     b"[[1, [2, 3]]]",
     b"[[[[1], [2]]]]",
@@ -305,9 +309,9 @@ def test_bad_files_and_bad_requests_change_nothing(tmp_path):
         assert answer.status_code == 400
         assert message in answer.json()["message"]
     for data in (
-        {"do": "teach", "strokes": SEVEN},
-        {"do": "teach", "strokes": [], "label": "a"},
-        *({"do": "teach", "strokes": SEVEN, "label": each} for each in ("", " ", "\0", "a" * 31)),
+        {"do": "teach", "image": SEVEN},
+        {"do": "teach", "image": [], "label": "a"},
+        *({"do": "teach", "image": SEVEN, "label": each} for each in ("", " ", "\0", "a" * 31)),
         *({"do": "merge", "number": each} for each in (1, 2, [], None, True)),
         *({"do": each, "number": "x"} for each in ("part", "take back", "start", "", [])),
         [],
@@ -330,7 +334,7 @@ def test_there_are_at_most_fifty_classes(tmp_path, monkeypatch):
     client = browser(make_app(tmp_path))
     for label in "aba":
         teach(client, label, SEVEN)
-    answer = client.post("/api/change", json={"do": "teach", "strokes": SEVEN, "label": "c"})
+    answer = client.post("/api/change", json={"do": "teach", "image": SEVEN, "label": "c"})
     assert answer.json()["message"].startswith("There are 3 classes, expected 2")
 
 
@@ -342,7 +346,7 @@ def test_a_label_is_text(tmp_path):
         state = teach(client, label, SEVEN)
     assert state["classes"] == labels
     for label in ("a\nb", "\u202eabc", "\u200d", "\ud800", "x" * 10_000, "\x1b[0m"):
-        data = json.dumps({"do": "teach", "strokes": SEVEN, "label": label})
+        data = json.dumps({"do": "teach", "image": SEVEN, "label": label})
         answer = client.post("/api/change", content=data)
         assert (answer.status_code, answer.json()["message"][:5]) == (400, "Name ")
     assert client.get("/api/state").json() == state
@@ -352,7 +356,7 @@ def test_no_other_page_can_teach_or_read(tmp_path):
     app = make_app(tmp_path)
     ours = browser(app)
     teach(ours, "7", SEVEN)
-    data = {"do": "teach", "strokes": SEVEN, "label": "bad"}
+    data = {"do": "teach", "image": SEVEN, "label": "bad"}
     origins = ("http://evil.example", "http://127.0.0.1:8001", "https://127.0.0.1:8000", "null", "")
     for origin in origins:
         answer = ours.post("/api/change", json=data, headers={"origin": origin})
@@ -382,13 +386,155 @@ def test_requests_are_limited(tmp_path):
     assert answers[3].status_code in (200, 429)
 
 
+def photo_of(seed, shape=SMALL):
+    """Return a photo as a page sends it: stripes that lie at the left, or stand at the right."""
+    rows, columns = np.mgrid[: shape[0], : shape[1]]
+    at_left, where = columns < shape[1] // 2, rows if seed % 2 else columns
+    stripes = (where // 4 % 2 == 0) & (at_left if seed % 2 else ~at_left)
+    pixels = np.random.default_rng(seed).integers(0, 60, shape) + 180 * stripes[..., None]
+    return b64encode(pixels.astype(np.uint8).tobytes()).decode()
+
+
+def photos_of(app, **headers):
+    """Return a client with the page of photos open."""
+    client = browser(app, **headers)
+    client.base_url = f"{ADDRESS}/photos"
+    return client
+
+
+def test_photos_are_corrected_and_come_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "SAVED_EVERY", 5)
+    app = make_app(tmp_path)
+    client, other = photos_of(app), photos_of(app)
+    for seed in range(9):
+        state = teach(client, "right" if seed == 4 else ("left", "right")[seed % 2], photo_of(seed))
+        teach(other, ("left", "right")[seed % 2], photo_of(seed))
+    assert state["shape"] == state["lessons"][0]["shape"] == [24, 32, 3]
+    assert state["lessons"][4]["image"] == photo_of(4)
+    found = {each["id"]: each for each in client.get("/api/suspects").json()}
+    assert (found[4]["label"], found[4]["other"]) == ("right", "left")
+    state = change(client, "correct", number=4, label=" left ")
+    assert [each["label"] for each in state["lessons"]] == ["left", "right"] * 4 + ["left"]
+    again = photos_of(make_app(tmp_path), cookie=cookie_of(client))
+    assert again.get("/api/state").json() == state
+    models = [onlinels.loads(each.get("/api/model").content) for each in (client, again, other)]
+    images = np.random.default_rng(0).integers(0, 255, (5, 24, 32, 3))
+    for model in models[:2]:
+        np.testing.assert_allclose(
+            model.scores_many(images), models[2].scores_many(images), rtol=1e-6, atol=1e-9
+        )
+    # Drawings are another model.
+    assert browser(app, cookie=cookie_of(client)).get("/api/state").json()["classes"] == []
+
+
+def test_what_is_no_photo_or_no_correction_is_refused(tmp_path):
+    client = photos_of(make_app(tmp_path))
+    before = teach(client, "nut", photo_of(0))
+    for image in (None, 5, "", "AAAA", photo_of(0)[:-4], photo_of(0) + "AAAA", "é" * 3072, SEVEN):
+        answer = client.post("/api/change", json={"do": "teach", "label": "nut", "image": image})
+        assert (answer.status_code, "expected 2304" in answer.text) == (400, True)
+    for number, label in ((1, "nut"), (0, ""), (0, 5), ("0", "nut"), (0, "a" * 31)):
+        data = {"do": "correct", "number": number, "label": label}
+        assert client.post("/api/change", json=data).status_code == 400
+    drawings = browser(make_app(tmp_path / "other"))
+    teach(drawings, "7", SEVEN)
+    answer = client.post("/api/model", content=drawings.get("/api/model").content)
+    assert answer.status_code == 400
+    assert client.get("/api/state").json() == before
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """Return a network in ONNX's format whose embedding is the colour of the left and the right."""
+    onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[test]'")
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install '.[test]'")
+    shapes = {"images": ["n", 3, 96, 128], "embeddings": ["n", 6]}
+    kind = onnx.TensorProto.FLOAT
+    values = [onnx.helper.make_tensor_value_info(name, kind, shapes[name]) for name in shapes]
+    nodes = [
+        onnx.helper.make_node(
+            "AveragePool", ["images"], ["halves"], kernel_shape=[96, 64], strides=[96, 64]
+        ),
+        onnx.helper.make_node("Flatten", ["halves"], ["embeddings"]),
+    ]
+    graph = onnx.helper.make_graph(nodes, "halves", values[:1], values[1:])
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9
+    )
+    path = tmp_path_factory.mktemp("network") / "halves.onnx"
+    onnx.save(model, path)
+    return path
+
+
+def test_photos_are_embedded_by_a_network(tmp_path, network):
+    client = photos_of(make_app(tmp_path, network=network))
+    for seed in range(8):
+        state = teach(client, ("left", "right")[seed % 2], photo_of(seed, LARGE))
+    assert state["hits"][2:] == [True] * 6
+    assert (state["shape"], state["lessons"][0]["shape"]) == ([96, 128, 3], [32, 43, 3])
+    change(client, "take back", number=0)
+    seen = chances(client, photo_of(9, LARGE))
+    assert max(seen, key=seen.get) == "right"
+    model = onlinels.loads(client.get("/api/model").content)
+    assert (type(model), model.count) == (onlinels.LeastSquaresClassifier, 7)
+    again = photos_of(make_app(tmp_path, network=network), cookie=cookie_of(client))
+    assert chances(again, photo_of(9, LARGE)) == pytest.approx(seen)
+    uploaded = again.post("/api/model", content=client.get("/api/model").content)
+    assert uploaded.json()["classes"] == ["left", "right"]
+    # Lessons of another network, or of none, are others.
+    other = photos_of(make_app(tmp_path), cookie=cookie_of(client))
+    assert other.get("/api/state").json()["classes"] == []
+    bad = onlinels.LeastSquaresClassifier()
+    bad.learn_one(np.ones(7), "a")
+    assert again.post("/api/model", content=onlinels.dumps(bad)).status_code == 400
+
+
+def test_a_file_that_is_no_network_is_named(tmp_path):
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install '.[test]'")
+    (tmp_path / "bad.onnx").write_text("no network")
+    for name in ("bad.onnx", "absent.onnx"):
+        with pytest.raises(ValueError, match=f"{name} cannot be read as a network"):
+            make_app(tmp_path, network=tmp_path / name)
+
+
+def test_without_the_code_nothing_is_answered(tmp_path):
+    code = "a-random_code"
+    app = make_app(tmp_path, code=code)
+    # Whatever name or address a phone calls the computer by.
+    client = TestClient(app, base_url="http://192.168.1.7:8028")
+    data = {"do": "teach", "label": "7", "image": SEVEN}
+    for path in (
+        "",
+        "/photos",
+        "/api",
+        "/page/app.js",
+        "/wrong",
+        f"/{code}x",
+        f"/x/{code}",
+        "/%00",
+    ):
+        for tail in ("", "/", "/api/state", "/api/change"):
+            assert client.get(path + tail).status_code == 403, path + tail
+            assert client.post(path + tail, json=data).status_code == 403
+    assert not [*tmp_path.iterdir()]
+    client.headers["origin"] = "http://192.168.1.7:8028"
+    for folder in ("", "/photos"):
+        page = client.get(f"/{code}{folder}/")
+        assert page.status_code == 200
+        assert not re.search('(href|src)="/', page.text)
+        assert client.get(f"/{code}{folder}/page/app.js").status_code == 200
+    assert client.post(f"/{code}/api/change", json=data).json()["classes"] == ["7"]
+    other = client.post(f"/{code}/api/change", json=data, headers={"origin": "http://evil.example"})
+    assert other.status_code == 403
+
+
 def test_a_full_disk_is_no_lesson(tmp_path, monkeypatch):
     client = browser(make_app(tmp_path))
     before = teach(client, "7", SEVEN)
     (folder,) = tmp_path.iterdir()
     (folder / "journal.jsonl").rename(folder / "kept")
     (folder / "journal.jsonl").mkdir()
-    data = {"do": "teach", "strokes": CROSS, "label": "x"}
+    data = {"do": "teach", "image": CROSS, "label": "x"}
     answer = client.post("/api/change", json=data)
     assert (answer.status_code, answer.json()["message"][:9]) == (500, "Not saved")
     (folder / "journal.jsonl").rmdir()
@@ -445,7 +591,7 @@ def test_two_servers_of_one_folder_lose_no_lesson(tmp_path):
     teach(client, "7", SEVEN)
     other = browser(make_app(tmp_path), cookie=cookie_of(client))
     teach(other, "x", CROSS)
-    data = {"do": "teach", "strokes": SEVEN, "label": "y"}
+    data = {"do": "teach", "image": SEVEN, "label": "y"}
     answer = client.post("/api/change", json=data)
     assert answer.json()["message"] == "Not saved: another server has written to the journal"
     assert teach(client, "y", SEVEN)["classes"] == ["7", "x", "y"]

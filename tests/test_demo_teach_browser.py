@@ -3,6 +3,7 @@
 ONLINELS_SCREENSHOT=teach.png pytest tests/test_demo_teach_browser.py   # draws the guide's picture
 """
 
+import io
 import math
 import os
 import re
@@ -24,6 +25,7 @@ pytest.importorskip("uvicorn", reason="needs uvicorn: pip install '.[demos]'")
 pytest.importorskip("playwright", reason="needs playwright: pip install '.[test]'")
 
 import uvicorn
+from PIL import Image
 from playwright.sync_api import expect, sync_playwright
 from teach.server import make_app
 
@@ -92,7 +94,7 @@ def teach(page, sign, seed=0, label=None):
     if row(page, label).count():
         row(page, label).click()
     else:
-        page.get_by_label("Name of a new sign").fill(label)
+        page.get_by_label("Name of a new class").fill(label)
         page.get_by_role("button", name="Teach", exact=True).click()
     expect(page.get_by_role("status")).to_have_text(f"Learnt as {label}, and saved.")
 
@@ -143,6 +145,8 @@ def address(tmp_path_factory):
 def chromium():
     with sync_playwright() as play:
         options = ["--no-sandbox", "--disable-background-networking"]
+        # A camera that shows a moving pattern, and whose use is allowed.
+        options += ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
         started_browser = play.chromium.launch(executable_path=CHROMIUM, args=options)
         yield started_browser
         started_browser.close()
@@ -188,7 +192,7 @@ def test_a_sign_is_learnt_recognised_and_unlearnt(open_page, address):
     page.keyboard.press("Control+z")
     expect(lessons(page)).to_have_count(5)
     # The third of five was the only star.
-    lessons(page).nth(2).get_by_role("button").dblclick()
+    lessons(page).nth(2).get_by_title("Take back").dblclick()
     expect(page.get_by_role("status")).to_have_text("Unlearnt: a lesson of star.")
     expect(lessons(page)).to_have_count(4)
     expect(page.locator("#classes li")).to_have_count(2)
@@ -227,7 +231,7 @@ def test_two_clicks_teach_once_and_the_page_shows_whatever_server_answers(open_p
         expect(lessons(page)).to_have_count(3)
     with running(tmp_path / "two", address.rpartition(":")[2]):
         draw(page, by_hand("fish", 1))
-        page.get_by_label("Name of a new sign").fill("fish")
+        page.get_by_label("Name of a new class").fill("fish")
         page.keyboard.press("Enter")
         expect(lessons(page)).to_have_count(1)
         expect(page.locator("#classes li")).to_have_count(1)
@@ -285,11 +289,104 @@ def test_the_keyboard_draws_and_a_phone_does_not_scroll_sideways(open_page, addr
     for key in ("Space", *["ArrowDown"] * 8, *["ArrowRight"] * 4, "Space"):
         page.keyboard.press(key)
     expect(page.locator("#pad-hint")).to_be_hidden()
-    page.get_by_label("Name of a new sign").fill("a name of thirty characters ok")
+    page.get_by_label("Name of a new class").fill("a name of thirty characters ok")
     page.keyboard.press("Enter")
     expect(lessons(page)).to_have_count(1)
     wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
     assert not wide
+
+
+def photo(kind, seed):
+    """Return a file of a photo: a bright disc or a bright bar on a shaded ground."""
+    random = np.random.default_rng(seed)
+    y, x = (
+        np.mgrid[:90, :160] - np.array([45, 80])[:, None, None] + random.integers(-5, 5, (2, 1, 1))
+    )
+    shape = np.hypot(x, y) < 30 if kind == "disc" else abs(y - 0.3 * x) < 9
+    ground = np.linspace(40, 100, 160) + random.normal(0, 5, (90, 160))
+    pixels = np.where(shape, 220, ground)[..., None] * random.uniform(0.8, 1.0, 3)
+    file = io.BytesIO()
+    Image.fromarray(pixels.astype(np.uint8)).save(file, "PNG")
+    return {"name": f"{kind}.png", "mimeType": "image/png", "buffer": file.getvalue()}
+
+
+def teach_photo(page, kind, seed, label):
+    before = page.locator("#pad > canvas").screenshot()
+    page.locator("#photo").set_input_files(photo(kind, seed))
+    expect(page.locator("#pad-hint")).to_be_hidden()
+    if row(page, label).count():
+        row(page, label).click()
+    else:
+        page.get_by_label("Name of a new class").fill(label)
+        page.get_by_role("button", name="Teach", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text(f"Learnt as {label}, and saved.")
+    assert page.locator("#pad > canvas").screenshot() != before
+
+
+def test_photos_are_learnt_recognised_corrected_and_unlearnt(open_page, address):
+    page = open_page(address)
+    page.get_by_role("link", name="Photos").click()
+    expect(page.locator("#nothing")).to_contain_text("Photograph a thing")
+    for seed in range(4):
+        teach_photo(page, "disc", seed, "disc")
+        teach_photo(page, "bar", seed, "disc" if seed == 2 else "bar")
+    page.locator("#photo").set_input_files(photo("bar", 9))
+    expect(page.locator("#classes .first")).to_have_text(re.compile("bar"))
+    page.get_by_role("button", name="Look for wrong names").click()
+    expect(page.locator("#suspects li").first).to_contain_text("→ bar")
+    page.get_by_role("button", name="Correct disc to bar").click()
+    expect(page.get_by_role("status")).to_have_text("Corrected: disc is bar.")
+    expect(page.get_by_role("button", name="Correct disc to bar")).to_have_count(0)
+    page.on("dialog", lambda dialog: dialog.accept("stick"))
+    lessons(page).nth(0).get_by_role("button", name="Correct the name").click()
+    expect(row(page, "stick")).to_be_visible()
+    lessons(page).nth(0).get_by_title("Take back").click()
+    expect(row(page, "stick")).to_have_count(0)
+    expect(lessons(page)).to_have_count(7)
+    page.locator("#photo").set_input_files({**photo("bar", 1), "buffer": b"no photo"})
+    expect(page.get_by_role("status")).to_have_text("bar.png cannot be read as a photo.")
+    page.get_by_role("link", name="Drawings").click()
+    expect(lessons(page)).to_have_count(0)
+
+
+def test_the_camera_is_predicted_while_it_runs(open_page, address):
+    page = open_page(f"{address}/photos/")
+    page.get_by_role("button", name="Camera").click()
+    expect(page.locator("#pad-hint")).to_be_hidden()
+    page.get_by_label("Name of a new class").fill("pattern")
+    page.keyboard.press("Enter")
+    expect(page.locator("#classes .first")).to_have_text(re.compile("pattern"))
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator("#pad-hint")).to_be_visible()
+    expect(page.locator("#classes .first")).to_have_count(0)
+
+
+@pytest.mark.parametrize("size", [(844, 390), (667, 375)])
+@pytest.mark.parametrize("path", ["/", "/photos/"])
+def test_the_pad_is_inside_a_phone_on_its_side(open_page, address, size, path):
+    page = open_page(address + path, viewport=dict(zip(("width", "height"), size, strict=True)))
+    for place in ("#pad", "#clear", "#new"):
+        box = page.locator(place).bounding_box()
+        assert box["y"] + box["height"] <= size[1], place
+        assert box["x"] + box["width"] <= size[0], place
+    assert page.locator("#pad").bounding_box()["height"] > 0.6 * size[1]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_page_for_other_computers_has_a_code_in_its_address(open_page, tmp_path):
+    command = [sys.executable, DEMO, "--no-browser", "--port", "0", "--data", tmp_path]
+    command += ["--host", "0.0.0.0"]
+    with started(command, stdout=subprocess.PIPE, text=True) as (server,), server.stdout:
+        assert server.stdout.readline().startswith("Warning: other computers can reach")
+        port, code = re.search(r":(\d+)/([\w-]{16})/ ", server.stdout.readline()).groups()
+        page = open_page(f"http://127.0.0.1:{port}/{code}/")
+        teach(page, "7")
+        page.get_by_role("link", name="Photos").click()
+        teach_photo(page, "disc", 0, "disc")
+        page.reload()
+        expect(lessons(page)).to_have_count(1)
+        answer = page.request.get(f"http://127.0.0.1:{port}/api/state")
+        assert answer.status == 403
 
 
 @pytest.mark.skipif(SCREENSHOT is None, reason="draws a picture if ONLINELS_SCREENSHOT names it")

@@ -35,8 +35,8 @@ from matplotlib.axes import Axes
 from scipy.ndimage import affine_transform
 from show import BLUE, GREEN, GREY, VERMILLION, figure, label_ends, mark_shares
 from teach.drawing import digits
+from teach.kinds import blank
 from teach.server import Browsers, change, predict
-from teach.session import blank
 
 LESSONS = 1, 2, 5, 10
 NEW, OTHERS = "a tenth digit", "the other nine digits"
@@ -140,7 +140,7 @@ def time_lessons(n_drawings: int) -> dict[str, Floats]:
         browsers, cookie = Browsers(Path(folder)), "0" * 32
         for number in bar(range(n_drawings), "Lessons", n_drawings):
             strokes = [(signs[number % 20] + random.normal(0.0, 30.0, (6, 2))).tolist()]
-            data = {"do": "teach", "strokes": strokes, "label": f"sign {number % 20}"}
+            data = {"do": "teach", "image": strokes, "label": f"sign {number % 20}"}
             times = [perf_counter()]
             for function, sent in ((predict, strokes), (change, data)):
                 browsers.work(cookie, function, sent, 60)

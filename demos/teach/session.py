@@ -1,8 +1,8 @@
 """What one browser has taught: a model, and a journal of lessons from which it comes back.
 
 The journal holds one JSON line per event, flushed to the disk before an event is answered. It also
-holds the drawings, even those taken back: a model needs none of them, but to take a lesson back,
-its drawing is needed. To delete the drawings, delete the folder.
+holds the drawings or photos, even those taken back: a model needs none of them, but to take a
+lesson back, its drawing is needed. To delete the drawings, delete the folder.
 """
 
 from __future__ import annotations
@@ -10,60 +10,38 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64decode
-from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import onlinels
-from onlinels import ShallowConvClassifier
-from teach.drawing import SIDE, digits
+from onlinels.lessons import suspects_of
+from teach.kinds import DRAWINGS, Kind
 
 MAX_CLASSES, MAX_LABEL = 50, 30
 """Most classes, and most characters of a label."""
 
 
-SETTINGS: dict[str, Any] = {
-    "filters": "hand-designed",
-    "input_weights": "gaussian",
-    "n_hidden": 500,
-    "ridge": 100.0,
-    "priors": "equal",
-}
-"""Settings of the network that differ from those of the preset "mnist"."""
-
-
-@cache
-def blank() -> ShallowConvClassifier:
-    """Return a network that predicts from the first image, because no feature is made of images."""
-    model = ShallowConvClassifier.from_preset("mnist", **SETTINGS)
-    model.transform_many(np.zeros((1, SIDE, SIDE)))  # Draws the input weights, which empty() keeps.
-    return model
-
-
-@cache
-def taught_digits() -> ShallowConvClassifier:
-    """Return a network that has learnt scikit-learn's digits."""
-    model = blank().empty()
-    model.learn_many(*digits())
-    return model
-
-
-STARTS: dict[str, Callable[[], Any]] = {"empty": blank, "digits": taught_digits}
-
-
-def read_model(content: bytes) -> ShallowConvClassifier:
-    """Return the model in a file of this application; ValueError if it is none."""
+def read_model(kind: Kind, content: bytes) -> Any:
+    """Return the model in a file of this application; ValueError if it is none of this kind."""
     model = onlinels.loads(content)
     try:
-        model = blank().empty().merge(model)
-        model.predict_many(np.zeros((1, SIDE, SIDE)))  # Refuses images of another shape.
+        model = empty(kind).merge(model)
+        row = kind.row(np.zeros(kind.shape, np.uint8))
+        model.predict_many(row[None])  # Refuses images of another shape.
+        if row.ndim == 1 and len(model.feature_names) not in (0, len(row)):
+            raise ValueError("The model has learnt other embeddings.")
     except (TypeError, ValueError) as error:
         raise ValueError("The file holds no model that was downloaded here.") from error
     check_classes(model.classes)
     return model
+
+
+def empty(kind: Kind) -> Any:
+    """Return a model of a kind that has learnt nothing."""
+    return kind.starts["empty"]().empty()
 
 
 def check_classes(labels: Any) -> None:
@@ -84,9 +62,13 @@ class Lesson(NamedTuple):
     guess: str | None
     image: str
 
-    def pixels(self) -> Any:
-        """Return the image (28, 28)."""
-        return np.frombuffer(b64decode(self.image), np.uint8).reshape(SIDE, SIDE)
+    def pixels(self, kind: Kind) -> Any:
+        """Return the image."""
+        return np.frombuffer(b64decode(self.image), np.uint8).reshape(kind.shape)
+
+    def shown(self, kind: Kind) -> dict[str, Any]:
+        """Return what the page shows of the lesson."""
+        return self._asdict() | kind.shown(self.pixels(kind))
 
 
 class Session:
@@ -98,7 +80,8 @@ class Session:
     undo a lesson, `own` unlearns it, before and after merges.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: Kind = DRAWINGS) -> None:
+        self.kind = kind
         self.folder, self.number, self.in_doubt = folder, int(folder.name[:3]), False
         self.n_events = self.n_saved = 0
         self._carry_out("start", "empty")
@@ -126,7 +109,7 @@ class Session:
         if torn:
             os.truncate(journal, self.n_bytes)
 
-    def commit(self, do: str, *values: Any, copy: ShallowConvClassifier | None = None) -> None:
+    def commit(self, do: str, *values: Any, copy: Any = None) -> None:
         """Carry out an event, perhaps with a copy of a model, and return once it is on the disk.
 
         If this fails, the session is in doubt: only the journal knows what has happened.
@@ -137,7 +120,7 @@ class Session:
             onlinels.save(copy, self.folder / values[-1])
         self._carry_out(do, *values)
         if do == "teach":
-            self.model.learn_one(self.lessons[self.n_events].pixels(), values[0])
+            self.model.learn_one(self._row(self.lessons[self.n_events]), values[0])
         else:
             self._sum_up()
         with (self.folder / "journal.jsonl").open("ab") as file:
@@ -150,27 +133,44 @@ class Session:
         self.in_doubt = False
 
     def _carry_out(self, do: str, *values: Any) -> None:
-        learns = self.n_events >= self.n_saved  # Otherwise, the save has learnt it.
         if do == "teach":
-            lesson = Lesson(*values)
-            if learns:
-                self.own.learn_one(lesson.pixels(), lesson.label)
-            self.lessons[self.n_events] = lesson
+            self._put(self.n_events, Lesson(*values))
         elif do == "take back":
-            lesson = self.lessons[values[0]]
-            if learns:
-                self.own.unlearn_one(lesson.pixels(), lesson.label)
-            del self.lessons[values[0]]
+            self._put(values[0], None)
+        elif do == "correct":
+            self._put(values[0], self.lessons[values[0]]._replace(label=values[1]))
         elif do == "merge":
             self.merged[values[0]] = onlinels.load(self.folder / values[1])
         elif do == "part":
             del self.merged[values[0]]
         else:
-            start = STARTS.get(values[0]) or partial(onlinels.load, self.folder / values[0])
-            self.first, self.own = start(), blank().empty()
+            start = self.kind.starts.get(values[0])
+            start = start or partial(onlinels.load, self.folder / values[0])
+            self.first, self.own = start(), empty(self.kind)
             self.lessons: dict[int, Lesson] = {}
-            self.merged: dict[int, ShallowConvClassifier] = {}
+            self.merged: dict[int, Any] = {}
+
+    def _put(self, number: int, lesson: Lesson | None) -> None:
+        """Put a lesson, or none, in the place of a number, and of the lesson that is there."""
+        old = self.lessons.get(number)
+        if self.n_events >= self.n_saved:  # Otherwise, the save has learnt it.
+            if lesson is not None:
+                self.own.learn_one(self._row(lesson), lesson.label)
+            if old is not None:
+                self.own.unlearn_one(self._row(old), old.label)
+        if lesson is None:
+            del self.lessons[number]
+        else:
+            self.lessons[number] = lesson
 
     def _sum_up(self) -> None:
         """Make the model that predicts from its parts."""
         self.model = onlinels.merge(self.first, self.own, *self.merged.values())
+
+    def _row(self, lesson: Lesson) -> Any:
+        return self.kind.row(lesson.pixels(self.kind))
+
+    def suspects(self) -> list[tuple[Any, ...]]:
+        """Return the numbers of lessons that the others contradict, with labels and margins."""
+        rows: Any = {number: (self._row(each), each.label) for number, each in self.lessons.items()}
+        return [*suspects_of(self.model, rows)]

@@ -1,12 +1,15 @@
-// The page: what is drawn is predicted, what is pressed is taught. The server holds the state.
-import { Pad } from "/page/pad.js";
-import { keysOf, paint, showChances, showState } from "/page/view.js";
+// The page: what is drawn or photographed is predicted, what is pressed is taught. The server holds
+// the state. Addresses are relative: there may be a code before them, and photos are in a folder.
+import { Camera } from "./camera.js";
+import { Pad } from "./pad.js";
+import { keysOf, paint, showChances, showState, showSuspects } from "./view.js";
 
 const at = (id) => document.getElementById(id);
-const pad = new Pad(document.querySelector("#pad > canvas"));
-const otherTabs = new BroadcastChannel("lessons");
+const ofPhotos = location.pathname.endsWith("/photos/");
+const pad = new (ofPhotos ? Camera : Pad)(document.querySelector("#pad > canvas"));
+const otherTabs = new BroadcastChannel(location.pathname);
 let state = { classes: [], lessons: [] };
-let taught = {}; // The drawing and the label of the last lesson: two clicks are one lesson.
+let taught = {}; // The image and the label of the last lesson: two clicks are one lesson.
 let turn = Promise.resolve(); // One request for the state at a time, so that the latest comes last.
 let last = 60; // Lessons shown.
 let asking = false;
@@ -37,19 +40,21 @@ function say(text, bad = false) {
 
 function show(news) {
   state = news;
-  showState(state, { teach, takeBack, merge, part });
+  if (ofPhotos) pad.shape = state.shape;
+  showState(state, { teach, takeBack, merge, part, correct });
   predict();
+  if (!at("doubts").hidden) check();
 }
 
-const load = () => ask(`/api/state?last=${last}`).then(show, sayFault);
+const load = () => ask(`api/state?last=${last}`).then(show, sayFault);
 const refresh = () => (turn = turn.then(load));
 const change = (data, done) => (turn = turn.then(() => make(data, done)));
 
 async function make(data, done) {
   try {
     const news = await (data instanceof File
-      ? ask(`/api/model?last=${last}`, { method: "POST", body: data })
-      : post(`/api/change?last=${last}`, data));
+      ? ask(`api/model?last=${last}`, { method: "POST", body: data })
+      : post(`api/change?last=${last}`, data));
     otherTabs.postMessage("changed");
     if (data.do === "teach") pad.finished = true;
     else taught = {};
@@ -64,16 +69,16 @@ async function make(data, done) {
 }
 
 async function predict() {
-  at("pad-hint").hidden = pad.strokes.length > 0;
+  at("pad-hint").hidden = pad.given !== null;
   askAgain = true;
   if (asking) return;
   asking = true;
   while (askAgain) {
     askAgain = false;
-    const strokes = pad.strokes;
-    const answer = strokes.length ? await post("/api/predict", strokes).catch(sayFault) : { chances: [] };
-    if (answer && strokes === pad.strokes) {
-      paint(at("seen"), answer.image);
+    const image = pad.given;
+    const answer = image ? await post("api/predict", image).catch(sayFault) : { chances: [] };
+    if (answer && (image === pad.given || pad.isLive)) {
+      paint(at("seen"), answer.image, answer.shape);
       showChances(answer.chances);
     }
   }
@@ -81,10 +86,11 @@ async function predict() {
 }
 
 async function teach(label) {
-  if (!pad.strokes.length) return say("Draw something first.", true);
-  if (taught.strokes === pad.strokes && taught.label === label) return say(`Learnt as ${label} already.`);
-  taught = { strokes: pad.strokes, label };
-  const saved = await change({ do: "teach", strokes: pad.strokes, label }, `Learnt as ${label}, and saved.`);
+  const image = pad.given;
+  if (!image) return say(ofPhotos ? "Take a photo first." : "Draw something first.", true);
+  if (taught.image === image && taught.label === label) return say(`Learnt as ${label} already.`);
+  taught = { image, label };
+  const saved = await change({ do: "teach", image, label }, `Learnt as ${label}, and saved.`);
   if (!saved) taught = {};
   at("pad-stamp").textContent = label;
   at("pad").classList.toggle("taught", saved);
@@ -97,6 +103,18 @@ async function takeBack(lesson) {
   await (turn = turn.then(() => unlearn(lesson)));
   at("lessons").focus(); // The button is gone.
 }
+
+async function correct(lesson, label) {
+  if (label === null || label.trim() === lesson.label) return; // Cancelled.
+  await change({ do: "correct", number: lesson.id, label }, `Corrected: ${lesson.label} is ${label.trim()}.`);
+  at("lessons").focus();
+}
+
+const check = () => ask("api/suspects").then((found) => {
+  at("doubts").hidden = false;
+  showSuspects(found, { takeBack, correct });
+}, sayFault);
+
 const merge = (number) => change({ do: "merge", number }, `Merged what browser ${number} has taught.`);
 const part = (number) => change({ do: "part", number }, `Without what browser ${number} has taught.`);
 
@@ -116,6 +134,19 @@ at("new").addEventListener("submit", async (event) => {
   if (await teach(at("name").value)) at("name").value = "";
 });
 at("older").addEventListener("click", () => { last += 240; refresh(); });
+at("check").addEventListener("click", check);
+at("camera").addEventListener("click", async () => {
+  if (pad.isLive) return pad.stop();
+  if (navigator.mediaDevices) return pad.start().catch((error) => say(`No camera: ${error.message}`, true));
+  at("photo").capture = "environment"; // A page that is not encrypted asks the phone's own camera.
+  at("photo").click();
+});
+at("choose").addEventListener("click", () => { at("photo").removeAttribute("capture"); at("photo").click(); });
+at("photo").addEventListener("change", async (event) => {
+  const file = event.target.files[0];
+  if (file) await pad.open(file).catch(() => say(`${file.name} cannot be read as a photo.`, true));
+  event.target.value = "";
+});
 at("upload").addEventListener("click", () => at("file").click());
 at("file").addEventListener("change", async (event) => {
   const file = event.target.files[0];
@@ -138,5 +169,9 @@ document.addEventListener("keydown", (event) => {
   if (label !== undefined) teach(label);
 });
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
+document.body.classList.toggle("photos", ofPhotos);
+at("to-drawings").href = ofPhotos ? "../" : "./";
+at("to-photos").href = ofPhotos ? "./" : "photos/";
+at(ofPhotos ? "to-photos" : "to-drawings").setAttribute("aria-current", "page");
 otherTabs.addEventListener("message", refresh);
 refresh();

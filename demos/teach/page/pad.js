@@ -6,6 +6,7 @@ const MOST = 4900; // Points; the server reads a few more.
 
 export class Pad extends EventTarget {
   strokes = [];
+  isLive = false;
   finished = false; // The next stroke begins a new drawing.
   #canvas;
   #drawing = false; // By a pointer, or with the pen of the keyboard down.
@@ -31,6 +32,11 @@ export class Pad extends EventTarget {
     canvas.addEventListener("blur", () => { this.#cursor = null; this.draw(); });
     new ResizeObserver(() => this.draw()).observe(canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  /** What the server reads, or null. */
+  get given() {
+    return this.strokes.length ? this.strokes : null;
   }
 
   clear() {

@@ -7,14 +7,18 @@ function make(tag, values = {}, ...children) {
   return made;
 }
 
-/** Paint 784 bytes of ink, in base64, in the colour of the text; nothing clears. */
-export function paint(canvas, image) {
-  canvas.width = canvas.height = 28;
+/** Paint bytes of ink or of colours, in base64; ink in the colour of the text. Nothing clears. */
+export function paint(canvas, image, [rows, columns, colours] = [1, 1]) {
+  canvas.width = columns;
+  canvas.height = rows;
   if (!image) return;
-  const ink = Uint8Array.from(atob(image), (each) => each.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(image), (each) => each.charCodeAt(0));
   const pen = canvas.getContext("2d");
-  const pixels = pen.createImageData(28, 28);
-  ink.forEach((each, place) => { pixels.data[4 * place + 3] = each; });
+  const pixels = pen.createImageData(columns, rows);
+  if (colours) pixels.data.fill(255);
+  bytes.forEach((each, place) => {
+    pixels.data[colours ? 4 * Math.floor(place / 3) + (place % 3) : 4 * place + 3] = each;
+  });
   pen.putImageData(pixels, 0, 0);
 }
 
@@ -32,7 +36,7 @@ export function keysOf(labels) {
 export function showState(state, act) {
   showClasses(state.classes, act.teach);
   showScore(state.hits);
-  const lessons = state.lessons.map((lesson) => lessonOf(lesson, act.takeBack)).reverse();
+  const lessons = state.lessons.map((lesson) => lessonOf(lesson, act)).reverse();
   at("lessons").replaceChildren(...lessons);
   at("older").hidden = state.lessons.length === state.hits.length;
   at("me").textContent = state.browser;
@@ -81,7 +85,7 @@ function showScore(hits) {
   at("share").textContent = hits.length ? `${Math.round((100 * right) / hits.length)}%` : "–";
   at("share-of").textContent = hits.length
     ? `of ${hits.length} predicted right just before they were taught`
-    : "Drawings are predicted, then taught.";
+    : "Each is predicted, then taught.";
   const recent = hits.map((_, place) => {
     const some = hits.slice(Math.max(0, place - 9), place + 1);
     return some.reduce((sum, each) => sum + each, 0) / some.length;
@@ -90,14 +94,30 @@ function showScore(hits) {
   at("curve").querySelector("polyline").setAttribute("points", points.join(" "));
 }
 
-function lessonOf(lesson, takeBack) {
+/** Show lessons that the others contradict, each with the name that they give it. */
+export function showSuspects(suspects, act) {
+  at("no-doubts").hidden = suspects.length > 0;
+  at("suspects").replaceChildren(...suspects.map((suspect) => {
+    const made = lessonOf(suspect, act);
+    const button = make("button", { type: "button", className: "other", textContent: `→ ${suspect.other}` });
+    button.setAttribute("aria-label", `Correct ${suspect.label} to ${suspect.other}`);
+    button.addEventListener("click", (event) => event.detail < 2 && act.correct(suspect, suspect.other));
+    made.append(button);
+    return made;
+  }));
+}
+
+function lessonOf(lesson, act) {
   const image = make("canvas", { className: "image" });
-  paint(image, lesson.image);
+  paint(image, lesson.image, lesson.shape);
+  const name = make("button", { type: "button", className: "label", textContent: lesson.label });
+  name.setAttribute("aria-label", `Correct the name of a lesson of ${lesson.label}`);
+  name.addEventListener("click", () => act.correct(lesson, prompt("What is it?", lesson.label)));
   const button = make("button", { type: "button", textContent: "×", title: "Take back" });
   button.setAttribute("aria-label", `Take back a lesson of ${lesson.label}`);
   // The second click of two would hit the next lesson, which has moved here.
-  button.addEventListener("click", (event) => event.detail < 2 && takeBack(lesson));
-  const made = make("li", {}, image, make("span", { className: "label", textContent: lesson.label }), button);
+  button.addEventListener("click", (event) => event.detail < 2 && act.takeBack(lesson));
+  const made = make("li", {}, image, name, button);
   made.classList.toggle("wrong", lesson.guess !== lesson.label);
   made.title = lesson.guess === null ? lesson.label : `${lesson.label}; predicted before: ${lesson.guess}`;
   return made;
