@@ -44,7 +44,7 @@ from onlinels.core.constants import MAX_CATEGORIES
 
 ROWS, QUICK_ROWS = 4000, 300
 DELAYS = "0", "48", "200", "1000", "random", "a fifth"
-QUICK_DELAYS = DELAYS[:3]
+QUICK_DELAYS = DELAYS[:2]
 ELEC2 = {"elec2, first rows": 0, "elec2, from row 16,000": 16_000, "elec2, from row 32,000": 32_000}
 """Sections of Electricity, of 4,000 rows each."""
 
