@@ -19,8 +19,10 @@ from onlinels import (
     difference,
     merge,
 )
+from onlinels.__main__ import main
 from onlinels.devices import HEAD, device_weights, fingerprint, merge_devices, read_device
 from onlinels.from_sums import classifier_from_sums, regressor_from_sums
+from onlinels.sites import merge_files
 from support import harness
 from support.device import Device, Slots
 from support.strategies import examples
@@ -279,7 +281,7 @@ def test_pipelines_with_fixed_features_are_read(library):
     other.learn_many(X, y)
     with pytest.raises(ValueError, match="fingerprint"):
         read_device(sent, other)
-    with pytest.raises(ValueError, match="expected the same"):
+    with pytest.raises(ValueError, match="or other targets or steps"):
         device_weights(other, model, 1)
     assert len(device_weights(read.model, model, 1)) == 28 + 4 * (7 + 7 + 1) + 4
 
@@ -537,3 +539,73 @@ def test_weights_that_no_device_can_hold_are_refused():
     large.learn_one({"x0": 1.0, "x1": 2.0}, 1e60)
     with pytest.raises(ValueError, match="beyond float32"):
         device_weights(large, large, 1)
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fleet(library, tmp_path):
+    """Return a function that writes the bytes of some rows of a device to a file."""
+    random = np.random.default_rng(0)
+    X, y = random.integers(-9, 9, (60, 3)), random.choice(["calm", "storm"], 60).tolist()
+    model = exported(LeastSquaresClassifier, 3)
+    model.save(tmp_path / "fan.npz")
+
+    def write(name, number, serial, start, stop):
+        device = Device(library, model, ("storm", "calm"), number)
+        sent = device.wholes(X[start:stop], y[start:stop], serial)
+        (tmp_path / name).write_bytes(sent)
+        return tmp_path / name
+
+    return write, model, X, y, tmp_path
+
+
+def test_files_of_devices_are_merged_beside_saves(fleet, capsys):
+    write, model, X, y, folder = fleet
+    first, second = write("1.bytes", 1, 1, 0, 10), write("2.bytes", 2, 5, 10, 40)
+    write("2.old", 2, 4, 10, 20)
+    learnt(model, X[40:], y[40:]).save(folder / "site.npz")
+    output, files = folder / "all.npz", [*folder.glob("[12].*"), folder / "site.npz"]
+    main(["merge", str(output), *map(str, files), "--model", str(folder / "fan.npz")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{folder / '2.old'}: not the newest bytes of device 2, left out"
+    assert lines[1:] == [
+        f"{first}: new site, 10 rows",
+        f"{second}: new site, 30 rows",
+        f"{folder / 'site.npz'}: new site, 20 rows",
+        "all.npz: 60 rows of 3 sites",
+    ]
+    assert difference(onlinels.load(output), learnt(model, X, y)) < 1e-12
+    # Newer bytes replace older ones, at another path too.
+    second.unlink()
+    write("1.bytes", 1, 2, 0, 5)
+    with pytest.raises(ValueError, match=r"2.bytes.* does not exist"):
+        merge_files(output, files, None, model)
+    write("2.bytes", 2, 5, 10, 40)
+    write("2.new", 2, 6, 10, 38)
+    merge_files(output, [folder / "2.new"], None, model)
+    assert onlinels.load(output).count == 5 + 28 + 20
+
+
+def test_files_of_devices_that_do_not_fit_are_refused(fleet):
+    write, model, _, _, folder = fleet
+    path, output = write("1.bytes", 1, 3, 0, 10), folder / "all.npz"
+    with pytest.raises(ValueError, match="model is None"):
+        merge_files(output, [path])
+    with pytest.raises(ValueError, match=r"1.bytes has the fingerprint"):
+        merge_files(output, [path], None, exported(LeastSquaresClassifier, 2))
+    merge_files(output, [path], None, model)
+    write("1.bytes", 1, 2, 0, 9)
+    with pytest.raises(ValueError, match=r"1.bytes is older"):
+        merge_files(output, [path], None, model)
+    with pytest.raises(ValueError, match="both contain a save of device 1"):
+        newer = write("newer.bytes", 1, 4, 0, 20)
+        merge_files(folder / "nation.npz", [output, newer], None, model)
+    write("1.bytes", 1, 4, 0, 20)
+    write("1.again", 1, 4, 5, 20)
+    with pytest.raises(ValueError, match="both contain a save of device 1"):
+        merge_files(output, [folder / "1.again"], None, model)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"1.bytes is damaged"):
+        merge_files(output, [], None, model)
