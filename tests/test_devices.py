@@ -599,8 +599,8 @@ def test_files_of_devices_that_do_not_fit_are_refused(fleet):
     write("1.bytes", 1, 2, 0, 9)
     with pytest.raises(ValueError, match=r"1.bytes is older"):
         merge_files(output, [path], None, model)
+    newer = write("newer.bytes", 1, 4, 0, 20)
     with pytest.raises(ValueError, match="both contain a save of device 1"):
-        newer = write("newer.bytes", 1, 4, 0, 20)
         merge_files(folder / "nation.npz", [output, newer], None, model)
     write("1.bytes", 1, 4, 0, 20)
     write("1.again", 1, 4, 5, 20)
