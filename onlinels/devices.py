@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import struct
 from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -132,7 +133,7 @@ def read_device(content: bytes, model: Any) -> DeviceRows:
     **Security.** The CRC-32 in the bytes finds damage, not forgery: who can write the bytes can
     write any rows. Verify a signature before. Sums of few rows reveal these rows.
 
-    **Cost.** A few times the memory of the bytes, and ``M^3 / 3`` operations for M features.
+    **Cost.** About ten times the memory of the bytes, and ``M^3 / 3`` operations for M features.
 
     Examples
     --------
@@ -321,8 +322,8 @@ def _said(value: Any) -> Any:
         return value.dtype.str, value.shape, hashlib.blake2b(value.tobytes()).hexdigest()
     if isinstance(value, (list, tuple)):
         return [*map(_said, value)]
-    if not hasattr(value, "__dict__"):
-        return repr(value)
+    if isinstance(value, type) or not (hasattr(value, "_get_params") or is_dataclass(value)):
+        return getattr(value, "__qualname__", repr(value))
     usual = inspect.signature(type(value)).parameters
     settings = value._get_params() if hasattr(value, "_get_params") else vars(value)
     own = {k: v for k, v in settings.items() if not (k in usual and same(v, usual[k].default))}
@@ -417,7 +418,7 @@ def checked_bytes(name: str, content: Any, model: Any) -> SentBytes:
 def _sums_of(sent: SentBytes, model: Any) -> _Sums:
     """Return the numbers in checked bytes; raise if no device has such labels or counts."""
     name, content, labels = f"device {sent.device}", sent.content, _targets(last_step(model))
-    _, _, kind, m, n, _, _, _, n_bytes = HEAD.unpack_from(content)
+    _, _, kind, m, n, flags, _, _, n_bytes = HEAD.unpack_from(content)
     (dtype, unit), at = ROUNDED_TYPES[kind], HEAD.size + 8 + n_bytes
     try:
         said = _labels(content[HEAD.size + 8 : at])
@@ -429,8 +430,9 @@ def _sums_of(sent: SentBytes, model: Any) -> _Sums:
     rows, weight, squared = tally = struct.unpack_from("<3d", content, at)
     most = MAX_COUNT if unit else MAX_WHOLE_ROWS
     fits = 0.0 <= rows <= most and rows.is_integer() and (0.0 < weight <= MAX_COUNT or not rows)
+    fits = fits and (unit > 0.0 or rows == weight == squared)
     # By Cauchy and Schwarz; and no weight is negative.
-    square, slack = weight * weight, (1.0 + CHECKED_RIDGE) * (unit > 0.0) or 1.0
+    square, slack = weight * weight, 1.0 + CHECKED_RIDGE
     if not (fits and square <= rows * squared * slack and 0.0 <= squared <= square * slack):
         found = f"has {rows:g} rows of weight {weight:g}, and {squared:g} as sum of its squares"
         raise refusal(name, found, "sums over rows", SEND_AGAIN)
@@ -439,11 +441,13 @@ def _sums_of(sent: SentBytes, model: Any) -> _Sums:
     numbers = numbers.astype(np.float64 if unit else object)
     sizes = m + n, m + n, m * (m + 1) // 2, m * n
     origin, moved, packed, cross, squares = np.split(numbers, np.cumsum(sizes))
+    if unit and not flags & HAS_INTERCEPT:
+        origin, moved = 0.0 * origin, 0.0 * moved
     products = np.concatenate((np.empty((m, m), numbers.dtype), cross.reshape(n, m)))
     lower = np.tril_indices(m)
     products[lower] = products[lower[::-1]] = packed
     table = np.column_stack((moved, products, np.append(products.diagonal(), squares)))
-    sums = _Sums(labels or said, tally, unit * (rows + 2.0), origin, table)
+    sums = _Sums(labels or said, tally, min(1.0, unit * (rows + 2.0)), origin, table)
     return sums if unit else _about_zero(sums)
 
 
@@ -557,7 +561,8 @@ def _classes(sums: _Sums) -> tuple[Any, dict[str, Any]]:
     if not (weights >= 0.0).all() or abs(float(weights.sum()) - weight) > slack:
         found = f"have the weights {weights.tolist()!r}"
         raise refusal("The classes", found, f"weights of {weight:g} in all", SEND_AGAIN)
-    order = np.array([sums.labels.index(label) for label in sorted_names(sums.labels)])
+    places = {label: place for place, label in enumerate(sums.labels)}
+    order = np.array([places[label] for label in sorted_names(sums.labels)])
     order = order[weights[order] > 0.0]
     counts = np.maximum(1.0, np.rint(weights[order] / weight * rows))
     return order, {"outputs": classes_of(sums.labels[k] for k in order), "counts": counts}

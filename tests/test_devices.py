@@ -20,7 +20,14 @@ from onlinels import (
     merge,
 )
 from onlinels.__main__ import main
-from onlinels.devices import HEAD, device_weights, fingerprint, merge_devices, read_device
+from onlinels.devices import (
+    HEAD,
+    _label_bytes,
+    device_weights,
+    fingerprint,
+    merge_devices,
+    read_device,
+)
 from onlinels.from_sums import classifier_from_sums, regressor_from_sums
 from onlinels.sites import merge_files
 from support import harness
@@ -180,6 +187,21 @@ def test_the_sums_of_extreme_rows_do_not_overflow(library):
     expected = X.astype(object).T.dot(X.astype(object)).astype(float)
     gram = read.model._state.statistics.products.gram_and_cross()[0]
     np.testing.assert_array_equal(np.triu(gram), np.triu(expected))
+
+
+def test_the_header_sends_the_same_bytes_in_cpp(library, tmp_path):
+    if library.kind is np.float32:
+        return
+    model, other = (
+        exported(LeastSquaresClassifier, 3),
+        harness.compiled("portable", "C++", tmp_path),
+    )
+    X, y = np.random.default_rng(0).integers(-99, 99, (30, 3)), [0, 1] * 15
+    sent = [Device(each, model, (0, 1)).wholes(X, y) for each in (library, other)]
+    assert sent[0] == sent[1]
+    reals = [Device(each, model, (0, 1)).sums(X, y) for each in (library, other)]
+    assert len(reals[0]) == len(reals[1])
+    assert difference(*(read_device(each, model).model for each in reals)) < 1e-12
 
 
 # -- other numbers --------------------------------------------------------------------------------
@@ -413,6 +435,81 @@ def test_a_count_takes_no_memory_before_it_fits_the_size(genuine):
         forged = content[:place] + number + content[place + len(number) :]
         with pytest.raises(ValueError, match="is damaged"):
             read_device(signed(forged), model)
+
+
+def made(model, rows, labels, numbers, kind=2):
+    """Return bytes of a device that sends these numbers in float64, or integers of 64 bits."""
+    said, flags = b"".join(map(_label_bytes, labels)), 1 + 2 * bool(labels)
+    n = len(labels) or int(not labels and isinstance(model, LeastSquaresRegressor))
+    sizes = len(model.feature_names), n, flags, 1, fingerprint(model), len(said)
+    head = HEAD.pack(b"OLSD", 1, kind, *sizes) + struct.pack("<Q", 1) + said
+    dtype = "<f8" if kind == 2 else "<i8"
+    return signed(
+        head + struct.pack("<3d", *[rows] * 3) + np.array(numbers, dtype).tobytes() + bytes(4)
+    )
+
+
+def test_a_negative_square_is_no_rounding():
+    """Whatever number of rows the bytes claim to have."""
+    model = exported(LeastSquaresRegressor, 1)
+    content = made(model, 3.0, (), [1, 3, 2, 4, 14, 28, 56])
+    assert read_device(content, model).model.predict_one({"x0": 0.0}) == pytest.approx(1.4)
+    for numbers in ([1, 3, 2, 4, -26, 0, 104], [1, 3, 2, 4, 26, 0, -1]):
+        for rows in (3.0, 1e6, 2.0**53):
+            with pytest.raises(ValueError, match="device 1 has sums that no rows have"):
+                read_device(made(model, rows, (), numbers), model)
+
+
+@pytest.mark.parametrize(
+    ("rows", "weight", "squares"),
+    [
+        (3.0, 3.0, 10.0),
+        (3.0, 3.0, 2.0),
+        (3.0, -3.0, 3.0),
+        (2.5, 2.5, 2.5),
+        (2.0**54, 9.0, 9.0),
+        (3.0, 0.0, 0.0),
+        (-1.0, 1.0, 1.0),
+        (np.nan, 1.0, 1.0),
+        (3.0, np.inf, 3.0),
+        (0.0, 3.0, 3.0),
+    ],
+)
+@pytest.mark.parametrize("kind", [1, 2])
+def test_counts_and_weights_that_no_rows_have_are_refused(rows, weight, squares, kind):
+    model = exported(LeastSquaresRegressor, 1)
+    content = made(model, 3.0, (), [1, 3, 6, 12, 26, 52, 104], kind)
+    at = HEAD.size + 8
+    content = content[:at] + struct.pack("<3d", rows, weight, squares) + content[at + 24 :]
+    with pytest.raises(ValueError, match="rows of weight"):
+        read_device(signed(content), model)
+
+
+def test_classes_that_do_not_add_up_are_refused():
+    model = exported(LeastSquaresClassifier, 1)
+    whole = [0, 0, 0, 6, 2, 1, 14, 3, 3, 2, 1]
+    assert read_device(made(model, 3.0, "ab", whole, 1), model).model._state.counts.tolist() == [
+        2,
+        1,
+    ]
+    for place, odd in ((9, -1), (9, 3), (10, 0)):
+        wrong = [*whole[:place], odd, *whole[place + 1 :]]
+        with pytest.raises(ValueError, match="device 1 has sums that no rows have"):
+            read_device(made(model, 3.0, "ab", wrong, 1), model)
+    none = made(model, 3.0, "a", [0, 0, 6, 3, 14, 6, 3], 1)
+    for odd in (b"s\xff", b"i\x01x", b"i\x02", b"b\x04Tru", b"f\x031.0", b"s\x01\xff", b"i\x0201"):
+        forged = none.replace(b"s\x01a", odd)
+        forged = forged[:24] + len(odd).to_bytes(4, "little") + forged[28:]
+        with pytest.raises(ValueError, match="labels that cannot be read"):
+            read_device(signed(forged), model)
+
+
+def test_many_labels_are_read_in_little_time():
+    model = exported(LeastSquaresClassifier, 1)
+    n = 65_535
+    numbers = np.concatenate((np.zeros(1 + n), [n], np.ones(n), [n], np.ones(n), np.ones(n)))
+    read = read_device(made(model, float(n), range(n), numbers, 1), model)
+    assert len(read.model.classes) == n
 
 
 # -- weights --------------------------------------------------------------------------------------
