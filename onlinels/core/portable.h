@@ -40,7 +40,7 @@ typedef struct {
 
 /* sums = sums + f z, for a size above 0: 7 instructions a sum on a Cortex-M4, by -Os too, which took 14 for loops
  * inside those of the next function. */
-static void add_multiple(ptrdiff_t size, int32_t f, const int32_t *RESTRICT z, int64_t *RESTRICT sums)
+static void add_whole_multiple(ptrdiff_t size, int32_t f, const int32_t *RESTRICT z, int64_t *RESTRICT sums)
 {
     do
         *sums++ += (int64_t)f * *z++;
@@ -60,16 +60,16 @@ static int add_whole_row(wholes_t *s, const int16_t *x, const int16_t *y, ptrdif
         s->origin[i] = i < s->m ? x[i] : y ? y[i - s->m] : 0;
     for (ptrdiff_t j = 0; j < s->m; j++)
         z[j] = x[j] - s->origin[j];
-    add_multiple(s->m, 1, z, s->sums);
+    add_whole_multiple(s->m, 1, z, s->sums);
     for (ptrdiff_t j = 0; j < s->m; j++) {
-        add_multiple(j + 1, z[j], z, column);
+        add_whole_multiple(j + 1, z[j], z, column);
         column += j + 1;
     }
     for (ptrdiff_t k = y ? 0 : label; k < (y ? s->n : label + 1); k++) {
         const int32_t v = y ? y[k] - s->origin[s->m + k] : 1;
         s->sums[s->m + k] += v;
         s->squares[k] += (int64_t)v * v;
-        add_multiple(s->m, v, z, s->cross + k * s->m);
+        add_whole_multiple(s->m, v, z, s->cross + k * s->m);
     }
     s->rows++;
     return 1;
