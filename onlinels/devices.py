@@ -133,8 +133,8 @@ def read_device(content: bytes, model: Any) -> DeviceRows:
     **Security.** The CRC-32 in the bytes finds damage, not forgery: who can write the bytes can
     write any rows. Verify a signature before. Sums of few rows reveal these rows.
 
-    **Cost.** About 40 times the memory of the bytes, 20 times for float32, and ``M^3 / 3`` operations
-    for M features: 25 ms for 64 whole numbers, and 7 ms for float32.
+    **Cost.** About 40 times the memory of the bytes, 20 times for float32, and ``M^3 / 3``
+    operations for M features: 25 ms for 64 whole numbers, and 7 ms for float32.
 
     Examples
     --------
