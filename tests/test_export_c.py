@@ -2,9 +2,6 @@
 
 import ctypes
 import re
-import shutil
-import subprocess
-from itertools import count
 
 import numpy as np
 import pandas as pd
@@ -24,25 +21,16 @@ from onlinels import (
 )
 from onlinels.export import c_header
 from onlinels.pipelines import last_step
+from support.compilers import WAYS, compiled
 from support.laws import fitted
 from support.slow import the_rest_slow
 from support.strategies import examples, hidden_settings, kinds, trained_models
-
-WAYS = {
-    "C99 -O0": ("gcc", "-std=c99", "-O0"),
-    "C99 -Os": ("gcc", "-std=c99", "-Os"),
-    "C++ -O0": ("g++", "-std=c++11", "-x", "c++", "-O0"),
-    "C++ -Os": ("g++", "-std=c++11", "-x", "c++", "-Os"),
-}
-STRICT = ["-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wundef", "-Werror"]
-STRICT += ["-Wdouble-promotion"]
 
 PREDICT = {
     "label": "fan_scores(x, y); *labels++ = fan_predict(x);",
     "target": "fan_predict(x, y);",
     "value": "*y = fan_predict(x);",
 }
-numbers = count()
 
 
 def kind_of(model):
@@ -52,21 +40,6 @@ def kind_of(model):
         return "label", len(last.classes)
     width = last.output_weights.shape[1] if last.output_weights.ndim == 2 else 1
     return ("target", width) if isinstance(last, LeastSquaresMultiTargetRegressor) else ("value", 1)
-
-
-def compiled(source, way, folder):
-    """Return the library of a C source in a folder; skip the test if there is no compiler."""
-    compiler, *options = WAYS[way]
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler}")
-    # A library that has been opened is not read again.
-    path = folder / f"program_{next(numbers)}"
-    path.with_suffix(".c").write_text(source)
-    files = [str(path.with_suffix(".c")), "-o", str(path.with_suffix(".so")), "-lm"]
-    command = [compiler, *STRICT, *options, f"-I{folder}", "-fPIC", "-shared", *files]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return ctypes.CDLL(str(path.with_suffix(".so")))
 
 
 def predicted(model, X, way, folder, **settings):
@@ -93,7 +66,7 @@ void all(const float *x, int rows, float *y, int *labels, const char *const **te
     texts = ctypes.POINTER(ctypes.c_char_p)()
     pointers = (ctypes.c_void_p(each.ctypes.data) for each in (X, y, labels))
     x_at, y_at, labels_at = pointers
-    library = compiled(code, way, folder)
+    library = compiled(code, way, folder, "-Wconversion", "-Wdouble-promotion")
     library.all(x_at, len(X), y_at, labels_at, ctypes.byref(texts))
     found = [] if kind == "value" else [texts[k].decode() for k in range(n)]
     return y, labels, found

@@ -49,12 +49,11 @@ static int add_whole_row(wholes_t *s, const int16_t *x, const int16_t *y, ptrdif
         return 0;
     for (ptrdiff_t i = 0; s->rows == 0 && i < s->m + s->n; i++)
         s->origin[i] = i < s->m ? x[i] : y ? y[i - s->m] : 0;
-    for (ptrdiff_t j = 0; j < s->m; j++) {
-        const int32_t zj = z[j] = x[j] - s->origin[j];
-        s->sums[j] += zj;
+    for (ptrdiff_t j = 0; j < s->m; j++)
+        s->sums[j] += z[j] = x[j] - s->origin[j];
+    for (ptrdiff_t j = 0; j < s->m; j++)
         for (ptrdiff_t i = 0; i <= j; i++)
-            *a++ += (int64_t)z[i] * zj;
-    }
+            *a++ += (int64_t)z[i] * z[j];
     for (ptrdiff_t k = y ? 0 : label; k < (y ? s->n : label + 1); k++) {
         const int32_t v = y ? y[k] - s->origin[s->m + k] : 1;
         s->sums[s->m + k] += v;
@@ -170,7 +169,8 @@ static writer_t begin_bytes(const sender_t *from, int kind, ptrdiff_t m, ptrdiff
 static size_t send_sums(const sender_t *from, const sums_t *s, void (*send)(void *to, uint8_t byte), void *to)
 {
     const int kind = sizeof(real) == 8 ? DOUBLES : SINGLES;
-    writer_t w = begin_bytes(from, kind, s->m, s->n, s->tally, send, to);
+    const double tally[3] = {s->tally[0], s->tally[1], s->tally[2]};
+    writer_t w = begin_bytes(from, kind, s->m, s->n, tally, send, to);
     put_reals(&w, s->m + s->n, s->origin);
     put_reals(&w, s->m + s->n, s->offset);
     for (const panel_t *p = s->panels; p < s->panels + s->n_panels; p++)

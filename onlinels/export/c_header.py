@@ -1,89 +1,35 @@
-"""`c`: a model as a C header, for microcontrollers."""
+"""`c`: a model as a header in C, for microcontrollers."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from itertools import chain, count
+from collections.abc import Sequence
 from os import PathLike
 from string import Template
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import Floats, Matrix, check_choice, check_kind, check_path, refusal
+from onlinels.checks import (
+    Floats,
+    Matrix,
+    check_choice,
+    check_count,
+    check_flag,
+    check_kind,
+    check_path,
+    refusal,
+)
+from onlinels.export.c_learning import learning
+from onlinels.export.c_text import array_of, enumerators, listed, named, quoted
 from onlinels.export.onnx_model import numbered_outputs, single
 from onlinels.export.predictor import ClassPredictor, Parts, check_seen, labels_of, parts_of
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import LandmarkWeights
 from onlinels.pipelines import last_step
+from onlinels.rows.batch import Name
 from onlinels.saving import files
-
-# -- names and numbers -----------------------------------------------------------------------------
-
-UNQUOTED = re.compile(r"[A-Za-z0-9 _.,:;()+=<>@#/-]")
-"""What stands for itself in strings and comments: no trigraph begins, and no comment ends."""
-
-
-def quoted(text: str) -> str:
-    r"""Return a text as a string of C, which may also stand in a comment.
-
-    Examples
-    --------
-    >>> print(quoted('a "*/" 1'))
-    "a \042\052/\042 1"
-    """
-    if re.search("[\0\ud800-\udfff]", text):
-        found, remedy = "holds a NUL or half a character", "Rename the feature, label or target."
-        raise refusal(f"The name {text!r}", found, "text that C and UTF-8 can hold", remedy)
-    # Three octal digits are a whole escape, whatever follows.
-    characters = (chr(byte) for byte in text.encode())
-    return '"' + "".join(c if UNQUOTED.match(c) else f"\\{ord(c):03o}" for c in characters) + '"'
-
-
-def enumerators(stem: str, texts: Iterable[str]) -> list[str]:
-    """Return distinct names of C for texts: a stem, and what the text has of letters and digits.
-
-    Examples
-    --------
-    >>> enumerators("fan_label", ["off", "Off!", "-1", "?"])
-    ['FAN_LABEL_OFF', 'FAN_LABEL_OFF_2', 'FAN_LABEL_MINUS_1', 'FAN_LABEL']
-    """
-    names = dict[str, None]()
-    for text in texts:
-        words = re.findall("[A-Z0-9]+", re.sub(r"^-(?=\d)", "MINUS ", text.upper()))
-        own = "_".join([stem.upper(), *words])
-        candidates = chain([own], (f"{own}_{number}" for number in count(2)))
-        names[next(name for name in candidates if name not in names)] = None
-    return [*names]
-
-
-def listed(items: Iterable[str], indent: str = "    ") -> str:
-    """Return items with commas between them, in lines of at most 100 characters if they fit."""
-    lines = [indent]
-    for item in items:
-        if len(lines[-1]) + len(item) > 98 and lines[-1] != indent:
-            lines.append(indent)
-        lines[-1] += f"{item}, "
-    return "\n".join(line[:-1] for line in lines)[:-1]
-
-
-def array_of(name: str, values: Matrix) -> str:
-    """Return the definition of a constant array: a row of a matrix begins a new line."""
-    types = {"f": ("float", "f"), "i": ("int8_t", ""), "u": ("uint32_t", "u")}
-    kind, suffix = types[values.dtype.kind]
-    rows = [listed(f"{number!s}{suffix}" for number in row) for row in np.atleast_2d(values)]
-    numbers = ",\n".join(rows).replace("-inff", "-INFINITY")
-    return f"\nstatic const {kind} {name}[{values.size}] = {{\n{numbers}\n}};\n"
-
-
-def named(prefix: str, kind: str, texts: Sequence[str]) -> str:
-    """Return the texts of features, labels or targets as an array, and their number."""
-    strings, number = listed(map(quoted, texts)), f"{prefix}_n_{kind}s".upper()
-    array = f"static const char *const {prefix}_{kind}s[{number}] = {{\n{strings}\n}};\n"
-    return f"\nenum {{ {number} = {len(texts)} }};\n{array}"
-
 
 # -- functions -------------------------------------------------------------------------------------
 
@@ -146,16 +92,23 @@ static inline void $name(const float *x, float *y)
 }
 """)
 
+EXPAND = Template("""
+/* A hidden layer of $n units with the activation "$activation". */
+static inline void ${prefix}_expand(const float *x, float *y)
+{
+    ${prefix}_project(x, y);
+    for (int k = 0; k < $n; k++) {
+        const float u = y[k];
+        y[k] = $formula;
+    }
+}
+""")
+
 HIDDEN = Template("""
-/* A hidden layer of $n units with the activation "$activation", then a linear layer. */
 static inline void $name(const float *x, float *y)
 {
     float hidden[$n];
-    ${prefix}_project(x, hidden);
-    for (int k = 0; k < $n; k++) {
-        const float u = hidden[k];
-        hidden[k] = $formula;
-    }
+    ${prefix}_expand(x, hidden);
     ${prefix}_combine(hidden, y);
 }
 """)
@@ -272,61 +225,72 @@ def origin_of(W: Floats, b: Floats) -> Floats:
     return np.asarray(-scale * np.linalg.lstsq((scale[:, None] * W).T, b)[0])
 
 
-def projections(name: str, layer: HiddenLayer, kind: str) -> Code:
-    """Return a function that computes the projections of a hidden layer."""
+def expanding(prefix: str, layer: HiddenLayer, names: Sequence[Name], kind: str) -> Code:
+    """Return a function that computes the hidden activations that have these names, in order."""
     made: Any = layer._made
     made = made.formed() if isinstance(made, LandmarkWeights) else made
-    W = made.weights.astype(np.float64)
-    b = np.zeros(W.shape[1]) if made.offsets is None else made.offsets.astype(np.float64)
-    given = name, W, b, origin_of(W, b)
-    return signs(*given) if (abs(W) == abs(W[:, :1])).all() else linear(*given, kind)
+    columns = numbered_outputs(layer, None, range(layer.n_hidden))  # type: ignore[arg-type]
+    units = columns.arranged(names, np.eye(len(names))).argmax(axis=0)
+    W = made.weights.astype(np.float64)[:, units]
+    b = np.zeros(len(units)) if made.offsets is None else made.offsets.astype(np.float64)[units]
+    given = f"{prefix}_project", W, b, origin_of(W, b)
+    project = signs(*given) if (abs(W) == abs(W[:, :1])).all() else linear(*given, kind)
+    values = {"prefix": prefix, "activation": layer.activation, "n": len(units)}
+    formula = ACTIVATIONS[layer.activation]
+    return project.then(coded(EXPAND, "", {}, 0, formula=formula, **values))
 
 
 # -- the model -------------------------------------------------------------------------------------
 
 HEADER = Template("""\
-/* Predictions of a $model, made by onlinels $version. C99 and C++.
+/* A $model, made by onlinels $version. C99 and C++.
  *
- *     $call
+$calls
  *
  * x holds the features, in the order of ${prefix}_features:
  *
 $features
  *
- * Constants take $constants bytes, and a prediction has arrays of $stack bytes on the stack.
  * All functions are static: include the header in one source file.
  */
 #ifndef ONLINELS_${PREFIX}_H
 #define ONLINELS_${PREFIX}_H
 
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 $names$code
 #endif
 """)
 
 CALLS = {
-    "label": (
-        "int label = ${prefix}_predict(x);   such as $first, called ${prefix}_labels[label]\n"
-        " *     ${prefix}_scores(x, scores);        scores of ${PREFIX}_N_LABELS labels"
-    ),
-    "target": "${prefix}_predict(x, y);   y[$first] is what ${prefix}_targets[$first] names",
-    "value": "float y = ${prefix}_predict(x);",
+    "label": Template("""\
+ *     int label = ${prefix}_predict(x);   a number, such as $first, of ${prefix}_labels
+ *     ${prefix}_scores(x, scores);        for ${PREFIX}_N_LABELS labels"""),
+    "target": Template("""\
+ *     ${prefix}_predict(x, y);   y[$first] for each of ${prefix}_targets"""),
+    "value": Template("""\
+ *     float y = ${prefix}_predict(x);"""),
 }
 """How a header is called, by what it predicts: a label, several targets, or one value."""
+
+SIZES = Template("""
+ *
+ * Constants take $constants bytes, and a call has arrays of $stack bytes on the stack.""")
 
 LINEAR_NAMES = {"label": "scores", "target": "predict", "value": "compute"}
 
 ANSWERS = {"label": LABEL, "target": Template(""), "value": VALUE}
 
 
-def outputs_in_c(predictor: Any) -> tuple[str, list[str]]:
+def outputs_in_c(predictor: Any, room: int) -> tuple[str, list[str]]:
     """Return what is predicted, and the texts of the labels or targets."""
     if not isinstance(predictor, ClassPredictor):
         return "target" if predictor.outputs else "value", [*map(str, predictor.outputs)]
     labels = labels_of(predictor.outputs, "a header in C")
     check_seen(predictor, "a header in C")
-    if len(labels) < 2:
+    if len(labels) + room < 2:
         found, remedy = f"knows only the class {labels[0].item()!r}", "Learn rows of another first."
         raise refusal("The model", found, "at least two", remedy)
     return "label", [*map(str, labels.tolist())]
@@ -362,6 +326,9 @@ def c(
     *,
     prefix: str | None = None,
     weights: str = "float32",
+    learn: bool = False,
+    rows: str = "float32",
+    room: int = 0,
 ) -> None:
     """Write a trained model to a header in C, which predicts on a microcontroller.
 
@@ -436,52 +403,59 @@ def c(
     path = check_path("path", path)
     prefix = checked_prefix(path.stem if prefix is None else prefix)
     check_choice("weights", weights, ("float32", "int8"))
-    text = header_of(parts_of(model), type(last_step(model)).__name__, prefix, weights)
+    check_flag("learn", learn)
+    check_choice("rows", rows, ("float32", "int16"))
+    check_count("room", room, 0)
+    if not learn and (rows, room) != ("float32", 0):
+        found, expected = f"rows={rows!r} and room={room!r}", "learn=True"
+        raise refusal("learn=False", f"came with {found}", expected, "Pass learn=True.")
+    if learn and weights != "float32":
+        remedy = 'Pass weights="float32".'
+        raise refusal("learn=True", f"came with weights={weights!r}", "float32", remedy)
+    text = header_of(model, prefix, weights, learn, rows, room)
     with files.replacing(path) as file:
         file.write(text.encode("ascii"))
 
 
-def predicting(parts: Parts, name: str, prefix: str, weights: str) -> tuple[list[str], Code]:
-    """Return the names of the features, and a function that computes scores or values of a row."""
-    predictor, layer = parts.predictor, layer_of(parts)
-    names, W, b, centre = (
-        predictor.feature_names,
-        predictor.weights,
-        predictor.intercept,
-        parts.centre,
-    )
+def predicting(parts: Parts, name: str, prefix: str, expand: Code | None, weights: str) -> Code:
+    """Return a function that computes the scores or values of a row."""
+    predictor = parts.predictor
+    given = predictor.weights, predictor.intercept, parts.centre, weights
+    if expand is None:
+        return linear(name, *given)
+    n = len(predictor.weights)
+    caller = coded(HIDDEN, name, {}, 4 * n, prefix=prefix, n=n)
+    return expand.then(linear(f"{prefix}_combine", *given)).then(caller)
+
+
+def header_of(model: Any, prefix: str, weights: str, learn: bool, rows: str, room: int) -> str:
+    """Return the text of the header of a model."""
+    parts = parts_of(model)
+    layer, values = layer_of(parts), {"prefix": prefix, "PREFIX": prefix.upper()}
+    kind, texts = outputs_in_c(parts.predictor, room)
+    names = parts.predictor.feature_names
+    if layer is not None and rows == "int16":
+        remedy = 'Pass rows="float32".'
+        raise refusal('rows="int16"', "came with a HiddenLayer", "a linear model", remedy)
     if not names:
         remedy = "Learn rows with features first."
         raise refusal("The model", "has learnt rows without features", "at least one", remedy)
-    if layer is None:
-        return [*map(str, names)], linear(name, W, b, centre, weights)
-    hidden: Any = numbered_outputs(layer, None, range(layer.n_hidden))  # type: ignore[arg-type]
-    W, centre = (hidden.arranged(names, each) for each in (W, centre))
-    code = projections(f"{prefix}_project", layer, weights)
-    code = code.then(linear(f"{prefix}_combine", W, b, centre, weights))
-    values = {"prefix": prefix, "activation": layer.activation, "n": layer.n_hidden}
-    values["formula"] = ACTIVATIONS[layer.activation]
-    code = code.then(coded(HIDDEN, name, {}, 4 * layer.n_hidden, **values))
-    return [*map(str, layer._made.names)], code
-
-
-def header_of(parts: Parts, model: str, prefix: str, weights: str) -> str:
-    """Return the text of the header that predicts."""
-    kind, texts = outputs_in_c(parts.predictor)
-    features, code = predicting(parts, f"{prefix}_{LINEAR_NAMES[kind]}", prefix, weights)
-    names, numbers = named(prefix, "feature", features), enumerators(f"{prefix}_{kind}", texts)
-    if texts:
-        names += named(prefix, kind, texts) + f"\nenum {prefix}_{kind} {{\n{listed(numbers)}\n}};\n"
-    values = {"prefix": prefix, "PREFIX": prefix.upper(), "n": len(texts)}
-    call = Template(CALLS[kind]).substitute(values, first=[*numbers, ""][0])
+    expand = None if layer is None else expanding(prefix, layer, names, weights)
+    features = [*map(str, names if layer is None else layer._made.names)]
+    numbers = enumerators(f"{prefix}_{kind}", texts)
+    values |= {"n": str(len(texts)), "first": [*numbers, ""][0]}
+    if learn:
+        calls, code = learning(model, prefix, rows, room, expand.text if expand else "")
+    else:
+        made = predicting(parts, f"{prefix}_{LINEAR_NAMES[kind]}", prefix, expand, weights)
+        code = made.text + ANSWERS[kind].substitute(values)
+        calls = CALLS[kind].substitute(values) + SIZES.substitute(made._asdict())
     return HEADER.substitute(
         values,
-        model=model,
+        model=type(last_step(model)).__name__,
         version=sys.modules["onlinels"].__version__,
-        call=call,
+        calls=calls,
         features=listed(map(quoted, features), " *     "),
-        constants=f"{code.constants:,}",
-        stack=f"{code.stack + 4 * len(texts) * (kind == 'label'):,}",
-        names=names,
-        code=code.text + ANSWERS[kind].substitute(values),
+        names=named(prefix, "feature", features) + (named(prefix, kind, texts) if texts else ""),
+        code=code,
     )
