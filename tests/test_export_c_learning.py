@@ -1,6 +1,9 @@
 """`onlinels.export.c` with learn=True: devices learn, solve, send their sums and take weights."""
 
 import ctypes
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import (
+    CalibratedClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
@@ -249,3 +253,118 @@ def test_labels_keep_their_types(folder, labels):
         assert device.learn_row([1.0, 1.0], 20)
     known = {*labels, 20} if labels[0] == 3 else {*labels}
     assert {*read_device(device.sent(), model).model.classes} == known
+
+
+def test_two_headers_that_learn_in_one_program(folder):
+    model = fitted(LeastSquaresClassifier(ridge=1.0), np.eye(3), ["off", "on", "off"])
+    for prefix, rows in ("fan", "float32"), ("pump", "int16"):
+        export.c(model, folder / f"{prefix}.h", learn=True, rows=rows)
+    code = """
+    #include "fan.h"
+    #include "pump.h"
+    /* names that the functions have in the package */
+    static int dot = 1, follow = 1, real = 1;
+    int both(void);
+    int both(void)
+    {
+        static fan_learner_t fan;
+        static pump_learner_t pump;
+        static const float x[3] = {1, 0, 0};
+        static const int16_t y[3] = {0, 1, 0};
+        fan_begin(&fan);
+        pump_begin(&pump);
+        dot += fan_learn(&fan, x, FAN_LABEL_OFF) + pump_learn(&pump, y, PUMP_LABEL_ON);
+        return dot + follow + real;
+    }
+    """
+    assert compiled(code, "C99 -Os", folder).both() == 5
+
+
+SOFT = {"float32": {"memcpy", "memset"}, "int16": set()}
+"""What a row may call, by the type of its values: nothing that computes in double precision."""
+
+
+@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="no arm-none-eabi-gcc")
+@pytest.mark.parametrize("rows", SOFT)
+def test_rows_need_no_double_precision_on_a_cortex_m4(folder, rows):
+    model = fitted(LeastSquaresClassifier(ridge=1.0), np.eye(8), list("abcdabcd"))
+    export.c(model, folder / "fan.h", learn=True, rows=rows)
+    (folder / "row.c").write_text(
+        """
+        #include "fan.h"
+        fan_learner_t learner;
+        int learn(const fan_value_t *x, int label) { return fan_learn(&learner, x, label); }
+        """
+    )
+    options = ["-std=c99", "-Os", "-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard"]
+    options.append("-mfpu=fpv4-sp-d16")
+    command = ["arm-none-eabi-gcc", *options, "-c", "row.c", "-o", "row.o"]
+    subprocess.run(command, cwd=folder, check=True)
+    command = ["arm-none-eabi-nm", "-u", "row.o"]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    assert set(re.findall(r"U (\w+)", done.stdout)) <= SOFT[rows]
+
+
+EYE, ABC = np.eye(3), list("abc")
+TRAINED = fitted(LeastSquaresClassifier(1.0), EYE, ABC)
+REFUSED = {
+    "97 features": (
+        fitted(LeastSquaresClassifier(1.0), np.eye(97), ["a", "b"] * 48 + ["a"]),
+        {},
+        "has 97 features, expected at most 96 to learn",
+    ),
+    "room for targets": (
+        fitted(LeastSquaresRegressor(1.0), EYE, [1.0, 2.0, 3.0]),
+        {"room": 1},
+        "room=1 came with a model that takes no new labels",
+    ),
+    "room for bool": (
+        fitted(LeastSquaresClassifier(1.0), EYE, [True, False, True]),
+        {"room": 1},
+        "room=1 came with a model that takes no new labels",
+    ),
+    "fractions": (fitted(LeastSquaresClassifier(1.0), EYE, [0.5, 1.5, 2.5]), {}, "A label is 0.5"),
+    "one class": (fitted(LeastSquaresClassifier(1.0), EYE, ["a"] * 3), {}, "at least two"),
+    "room without learn": (TRAINED, {"learn": False, "room": 1}, "Pass learn=True"),
+    "int16 without learn": (TRAINED, {"learn": False, "rows": "int16"}, "Pass learn=True"),
+    "int8": (TRAINED, {"weights": "int8"}, "learn=True came with weights='int8'"),
+    "rows": (TRAINED, {"rows": "int8"}, 'Pass one of "float32", "int16"'),
+    "room": (TRAINED, {"room": -1}, "room=-1 must be at least 0"),
+    "hidden int16": (
+        fitted(HiddenLayer(2) | LeastSquaresClassifier(1.0), EYE, ABC),
+        {"rows": "int16"},
+        'rows="int16" came with a HiddenLayer',
+    ),
+    "orthogonal": (
+        fitted(LeastSquaresClassifier(1.0, accumulator="orthogonal"), EYE, ABC),
+        {},
+        "accumulator='orthogonal'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_writes_no_file(tmp_path, case):
+    model, settings, message = REFUSED[case]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        export.c(model, tmp_path / "fan.h", **({"learn": True} | settings))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_types_are_refused(tmp_path):
+    calibrated = fitted(CalibratedClassifier(LeastSquaresClassifier(1.0)), EYE, ABC)
+    for model, settings, message in [
+        (TRAINED, {"learn": 1}, "learn=1"),
+        (TRAINED, {"learn": True, "room": 1.5}, "room=1.5"),
+        (calibrated, {"learn": True}, "CalibratedClassifier"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            export.c(model, tmp_path / "fan.h", **settings)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_model_with_priors_learns_but_does_not_solve(folder):
+    model = fitted(LeastSquaresClassifier(1.0, priors="equal"), EYE, ["a", "b", "a"])
+    device = Device(model, folder)
+    assert "fan_solve" not in (folder / "fan.h").read_text()
+    np.testing.assert_allclose(device.answers(EYE)[0], model.scores_many(EYE), atol=1e-6)

@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Sequence
 from os import PathLike
-from string import Template
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +21,12 @@ from onlinels.checks import (
     refusal,
 )
 from onlinels.export.c_learning import learning
-from onlinels.export.c_text import array_of, enumerators, listed, named, quoted
+from onlinels.export.c_text import array_of, enumerators, explained, filled, listed, named, quoted
 from onlinels.export.onnx_model import numbered_outputs, single
 from onlinels.export.predictor import ClassPredictor, Parts, check_seen, labels_of, parts_of
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import LandmarkWeights
+from onlinels.locks import all_held
 from onlinels.pipelines import last_step
 from onlinels.rows.batch import Name
 from onlinels.saving import files
@@ -35,105 +35,6 @@ from onlinels.saving import files
 
 PRODUCTS_A_SUM = 16
 """Products that are summed before compensated summation, which takes four times as long."""
-
-LINEAR = Template("""
-/* y = (x - origin) W + constant, for $m numbers x and $n numbers y: $width columns of W at a time,
- * in sums of $few products, which compensated summation adds up as if it were exact. */
-static inline void $name(const float *x, float *y)
-{
-    const float *end = x + $m;
-    for (int k = 0; k < $n; k += $width) {
-        const int first = k < $last ? k : $last;
-        const float *from = x, *o = ${name}_origin;
-        const $kind *w = ${name}_weights + first;
-        float total[$width] = {0}, lost[$width] = {0};
-        do {
-            const float *stop = end - from > $few ? from + $few : end;
-            float $starts;
-            do {
-                const float z = *from++ - *o++;
-                $products
-                w += $n;
-            } while (from < stop);
-            const float sums[$width] = {$sums};
-            for (int j = 0; j < $width; j++) {
-                const float term = sums[j] - lost[j], sum = total[j] + term;
-                lost[j] = (sum - total[j]) - term;
-                total[j] = sum;
-            }
-        } while (from < end);
-        for (int j = 0; j < $width; j++)
-            y[first + j] = total[j]$scaled + ${name}_constant[first + j];
-    }
-}
-""")
-
-SIGNS = Template("""
-/* y = (x - origin) W + constant, for $m numbers x and $n numbers y: bits of W are signs, and each
- * row of W has a scale. */
-static inline void $name(const float *x, float *y)
-{
-    const uint32_t *bits = ${name}_bits;
-    float z[$m];
-    for (int i = 0; i < $m; i++)
-        z[i] = (x[i] - ${name}_origin[i]) * ${name}_scale[i];
-    for (int k = 0; k < $n; k++) {
-        float total = 0;
-        for (int i = 0, end; i < $m; i = end) {
-            uint32_t word = *bits++;
-            float sum = 0;
-            end = i + 32 < $m ? i + 32 : $m;
-            for (int j = i; j < end; j++, word >>= 1)
-                sum += word & 1u ? z[j] : -z[j];
-            total += sum;
-        }
-        y[k] = total + ${name}_constant[k];
-    }
-}
-""")
-
-EXPAND = Template("""
-/* A hidden layer of $n units with the activation "$activation". */
-static inline void ${prefix}_expand(const float *x, float *y)
-{
-    ${prefix}_project(x, y);
-    for (int k = 0; k < $n; k++) {
-        const float u = y[k];
-        y[k] = $formula;
-    }
-}
-""")
-
-HIDDEN = Template("""
-static inline void $name(const float *x, float *y)
-{
-    float hidden[$n];
-    ${prefix}_expand(x, hidden);
-    ${prefix}_combine(hidden, y);
-}
-""")
-
-LABEL = Template("""
-/* The number of the label with the highest score; of equal scores, the first. */
-static inline int ${prefix}_predict(const float *x)
-{
-    float scores[$n];
-    int best = 0;
-    ${prefix}_scores(x, scores);
-    for (int k = 1; k < $n; k++)
-        best = scores[k] > scores[best] ? k : best;
-    return best;
-}
-""")
-
-VALUE = Template("""
-static inline float ${prefix}_predict(const float *x)
-{
-    float y;
-    ${prefix}_compute(x, &y);
-    return y;
-}
-""")
 
 ACTIVATIONS = {
     "square": "u * u",
@@ -164,11 +65,11 @@ class Code(NamedTuple):
         )
 
 
-def coded(text: Template, name: str, arrays: dict[str, Matrix], stack: int, **values: Any) -> Code:
+def coded(template: str, name: str, arrays: dict[str, Matrix], stack: int, **values: Any) -> Code:
     """Return the code of arrays and a function, all of which have names that begin with one."""
-    defined = [array_of(f"{name}_{key}", each) for key, each in arrays.items()]
-    text_of_all = "".join(defined) + text.substitute(values, name=name)
-    return Code(text_of_all, sum(each.nbytes for each in arrays.values()), stack)
+    text = "".join(array_of(f"{name}_{key}", each) for key, each in arrays.items())
+    text += "\n" + filled(template, name=name, **values)
+    return Code(text, sum(each.nbytes for each in arrays.values()), stack)
 
 
 def affine(W: Floats, b: Floats, origin: Floats) -> dict[str, Matrix]:
@@ -188,22 +89,16 @@ def linear(name: str, W: Floats, b: Floats, origin: Floats, kind: str) -> Code:
         weight, scaled = "(float)w[{0}]", f" * {name}_scale[first + j]"
     else:
         arrays["weights"] = single(W, "Weights")
-    return coded(
-        LINEAR,
-        name,
-        arrays,
-        12 * width,
-        m=m,
-        n=n,
-        width=width,
-        last=n - width,
-        few=PRODUCTS_A_SUM,
-        kind="int8_t" if kind == "int8" else "float",
-        starts=", ".join(f"s{k} = 0" for k in columns),
-        sums=", ".join(f"s{k}" for k in columns),
-        products="\n                ".join(f"s{k} += z * {weight.format(k)};" for k in columns),
-        scaled=scaled,
-    )
+    values = {
+        "few": PRODUCTS_A_SUM,
+        "kind": "int8_t" if kind == "int8" else "float",
+        "starts": ", ".join(f"s{k} = 0" for k in columns),
+        "sums": ", ".join(f"s{k}" for k in columns),
+        "products": ("\n" + 16 * " ").join(f"s{k} += z * {weight.format(k)};" for k in columns),
+        "scaled": scaled,
+    }
+    sizes = {"m": m, "n": n, "width": width, "last": n - width}
+    return coded("linear", name, arrays, 12 * width, **sizes, **values)
 
 
 def signs(name: str, W: Floats, b: Floats, origin: Floats) -> Code:
@@ -215,7 +110,7 @@ def signs(name: str, W: Floats, b: Floats, origin: Floats) -> Code:
     arrays = affine(W, b, origin)
     arrays["scale"] = single(np.abs(W[:, 0]), "Weights")
     arrays["bits"] = bits.view("<u4").astype(np.uint32)
-    return coded(SIGNS, name, arrays, 4 * m, m=m, n=n)
+    return coded("signs", name, arrays, 4 * m, m=m, n=n)
 
 
 def origin_of(W: Floats, b: Floats) -> Floats:
@@ -237,51 +132,13 @@ def expanding(prefix: str, layer: HiddenLayer, names: Sequence[Name], kind: str)
     project = signs(*given) if (abs(W) == abs(W[:, :1])).all() else linear(*given, kind)
     values = {"prefix": prefix, "activation": layer.activation, "n": len(units)}
     formula = ACTIVATIONS[layer.activation]
-    return project.then(coded(EXPAND, "", {}, 0, formula=formula, **values))
+    return project.then(coded("expand", "", {}, 0, formula=formula, **values))
 
 
 # -- the model -------------------------------------------------------------------------------------
 
-HEADER = Template("""\
-/* A $model, made by onlinels $version. C99 and C++.
- *
-$calls
- *
- * x holds the features, in the order of ${prefix}_features:
- *
-$features
- *
- * All functions are static: include the header in one source file.
- */
-#ifndef ONLINELS_${PREFIX}_H
-#define ONLINELS_${PREFIX}_H
-
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-$names$code
-#endif
-""")
-
-CALLS = {
-    "label": Template("""\
- *     int label = ${prefix}_predict(x);   a number, such as $first, of ${prefix}_labels
- *     ${prefix}_scores(x, scores);        for ${PREFIX}_N_LABELS labels"""),
-    "target": Template("""\
- *     ${prefix}_predict(x, y);   y[$first] for each of ${prefix}_targets"""),
-    "value": Template("""\
- *     float y = ${prefix}_predict(x);"""),
-}
-"""How a header is called, by what it predicts: a label, several targets, or one value."""
-
-SIZES = Template("""
- *
- * Constants take $constants bytes, and a call has arrays of $stack bytes on the stack.""")
-
 LINEAR_NAMES = {"label": "scores", "target": "predict", "value": "compute"}
-
-ANSWERS = {"label": LABEL, "target": Template(""), "value": VALUE}
+"""What the function is called that computes linear outputs, by what a header predicts."""
 
 
 def outputs_in_c(predictor: Any, room: int) -> tuple[str, list[str]]:
@@ -330,16 +187,16 @@ def c(
     rows: str = "float32",
     room: int = 0,
 ) -> None:
-    """Write a trained model to a header in C, which predicts on a microcontroller.
+    """Write a trained model to a header in C, which predicts and learns on a microcontroller.
 
-    The header is valid C99 and C++. It needs no other file than those of the language, no allocated
-    memory and no double precision.
+    The header is valid C99 and C++. It needs no other files than those of the language, and no
+    allocated memory. Single predictions and rows need no double precision.
 
     Parameters
     ----------
     model : trained model
-        A linear model, or a pipeline of a `HiddenLayer` and one. A classifier may be inside a
-        `CalibratedClassifier` or `DriftAwareClassifier`. It does not change.
+        A linear model, or a pipeline of a `HiddenLayer` and one. Without `learn`, a classifier may
+        be inside a `CalibratedClassifier` or `DriftAwareClassifier`. It does not change.
     path : str or Path
         An existing file is replaced once the new one is written.
     prefix : str, optional
@@ -348,19 +205,27 @@ def c(
     weights : "float32" or "int8"
         Type of the weights. "int8" rounds the weights of every output, and of every hidden unit,
         to multiples of 1/127 of the largest, and takes a quarter of the bytes.
+    learn : bool
+        Whether the header also learns rows, up to 96 features or hidden units.
+    rows : "float32" or "int16"
+        Type of the values of rows, and of targets, if the header learns. Sums of "int16" are exact.
+    room : int
+        Number of labels that the header may learn besides those of the model.
 
     Raises
     ------
     TypeError, ValueError
-        If the model has learnt nothing, has no features or knows fewer than two classes; if it is
-        of another kind or has another step; if `prefix` is no such name; if labels are of mixed
-        types, or a name holds a NUL; or if a number exceeds float32. No file is written then.
+        If the model has learnt nothing, has no features or knows fewer than two classes, `room`
+        included; if it is of another kind or has another step; if `prefix` is no such name; if
+        labels are of mixed types, or a name holds a NUL; if a number exceeds float32; or if a
+        setting needs another one. To learn, a model must not have more than 96 features,
+        ``accumulator="orthogonal"`` or KFold as ridge. No file is written then.
     OSError
         If the file cannot be written. An existing file at `path` stays unchanged.
 
     Notes
     -----
-    With the prefix "fan", the header defines, for an array ``x`` of ``float``:
+    **Predictions.** With the prefix "fan", the header defines, for an array ``x`` of ``float``:
 
     ==============================  ============================================================
     ``fan_predict(x)``              the number of a label, or the prediction of a regressor
@@ -374,7 +239,7 @@ def c(
     ==============================  ============================================================
 
     Texts are UTF-8. Of equal scores the first counts, as in `predict_one`. A row with NaN has NaN
-    as scores, and the first label.
+    as scores.
 
     Scores are (x - o) W + b' about the mean o of the features, with b' = b + o W computed in
     float64. For rows that float32 holds exactly, scores differ from the scores of the model by at
@@ -383,11 +248,43 @@ def c(
     the point that least squares projects to 0, which is near the mean of the examples if
     `from_examples` has made the layer and there are at least as many units as features.
 
-    A prediction of m features and n outputs takes about m (5 + 2 n) instructions of a Cortex-M4
-    for up to four outputs, more than twice as many with "int8". The constants are m + n
-    numbers besides the weights. Input weights of a hidden layer are bits if those of each feature
-    are one number and its negative, as "bipolar" ones are, also of `from_examples`. The
-    activations of the hidden units are on the stack, 4 bytes each.
+    A prediction of m features and n outputs takes about m (7 + 2 n) instructions of a Cortex-M4
+    for up to four outputs: 1,080 for 64 features and three classes, and 1,470 with "int8". The
+    constants are m + n numbers besides the weights. Input weights of a hidden layer are bits if
+    those of each feature are one number and its negative, as "bipolar" ones are, also of
+    `from_examples`. The activations of the hidden units are on the stack, 4 bytes each.
+
+    **Learning.** With ``learn=True``, weights are variables, and the header defines:
+
+    =========================================  =================================================
+    ``fan_begin(&learner)``                    no rows yet; a ``fan_learner_t`` is plain data
+    ``fan_learn(&learner, x, label)``          adds a row with the number of its label, or with
+                                               an array of targets; 0: it is refused
+    ``fan_add_label(&learner.labels, text)``   the number of a label, new or not; -1: no room
+    ``fan_send(&learner, device, serial,``     sends the sums to `onlinels.devices`, byte by byte
+    ``send, to)``
+    ``fan_answers_of(NULL)``                   the exported weights, a ``fan_answers_t``
+    ``fan_predict(&answers, x)``               as above, also ``fan_scores(&answers, x, scores)``
+    ``fan_copy_label(&answers, number,``       the text of a label, up to 256 bytes
+    ``text)``
+    ``fan_solve(&learner, memory,``            weights of the rows learnt; the ridge in force
+    ``&answers)``
+    ``fan_take_weights(&slots, bytes,``        writes weights of `device_weights` into one of two
+    ``size)``                                  slots, whole or not at all
+    ``fan_answers_of(fan_answering(&slots))``  the newest weights in the slots
+    =========================================  =================================================
+
+    Rows are learnt by the same functions as here: with "float32" about the running mean in single
+    precision, up to 16,777,216 rows, each value up to 1e15; with "int16" about the first row in
+    64-bit integers. Rows with other values or unknown labels are refused. Nothing decays. A row of
+    64 features takes 24,800 instructions of a Cortex-M4, or 16,500 with "int16"; the sums take 10
+    or 19 kB.
+
+    ``fan_solve`` exists up to 32 features, for models without priors. It takes ``FAN_MEMORY``
+    floats and 196,000 instructions at 32 features, or 540,000 with "int16". It uses the ridge of
+    the exported model, and raises the ridge tenfold as long as single precision loses the digits.
+    Weights in slots are read where they are: on little-endian machines, from addresses that are
+    multiples of 4.
 
     Examples
     --------
@@ -412,7 +309,8 @@ def c(
     if learn and weights != "float32":
         remedy = 'Pass weights="float32".'
         raise refusal("learn=True", f"came with weights={weights!r}", "float32", remedy)
-    text = header_of(model, prefix, weights, learn, rows, room)
+    with all_held(*files.locks_of(model)):  # One moment: another thread may be learning.
+        text = header_of(model, prefix, weights, learn, rows, room)
     with files.replacing(path) as file:
         file.write(text.encode("ascii"))
 
@@ -424,7 +322,7 @@ def predicting(parts: Parts, name: str, prefix: str, expand: Code | None, weight
     if expand is None:
         return linear(name, *given)
     n = len(predictor.weights)
-    caller = coded(HIDDEN, name, {}, 4 * n, prefix=prefix, n=n)
+    caller = coded("hidden", name, {}, 4 * n, prefix=prefix, n=n)
     return expand.then(linear(f"{prefix}_combine", *given)).then(caller)
 
 
@@ -448,10 +346,13 @@ def header_of(model: Any, prefix: str, weights: str, learn: bool, rows: str, roo
         calls, code = learning(model, prefix, rows, room, expand.text if expand else "")
     else:
         made = predicting(parts, f"{prefix}_{LINEAR_NAMES[kind]}", prefix, expand, weights)
-        code = made.text + ANSWERS[kind].substitute(values)
-        calls = CALLS[kind].substitute(values) + SIZES.substitute(made._asdict())
-    return HEADER.substitute(
-        values,
+        calls = explained(filled(f"call_{kind}", **values))
+        calls += f"\n *\n * Constants take {made.constants:,} bytes, "
+        calls += f"and a call has arrays of {made.stack:,} bytes on the stack."
+        code = made.text + "\n" + filled(f"predict_{kind}", **values)
+    return filled(
+        "header",
+        **values,
         model=type(last_step(model)).__name__,
         version=sys.modules["onlinels"].__version__,
         calls=calls,

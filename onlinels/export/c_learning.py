@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
-from string import Template
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from onlinels.checks import Matrix, refusal
 from onlinels.devices import HEAD, device_weights, fingerprint
-from onlinels.export.c_text import array_of, listed
+from onlinels.export.c_text import array_of, explained, filled, listed
 from onlinels.linear.model import ready_state
 from onlinels.linear.state import choice_of
 from onlinels.pipelines import last_step
@@ -103,67 +102,6 @@ MAX_FEATURES_SOLVED_THERE = 32
 COLUMNS_AT_ONCE = 4
 """Columns of A'A in a panel, as in recursion.h."""
 
-SETTINGS = """
-typedef float ${prefix}_real;
-typedef float ${prefix}_tally_t;
-typedef int32_t ${prefix}_counted_t;
-typedef $value ${prefix}_value_t;
-enum {
-$numbers
-};
-#define ${PREFIX}_RIDGE $ridge
-#define ${PREFIX}_FINGERPRINT ${mark}ull
-"""
-
-COPY = """
-static inline void ${prefix}_expand(const $value *x, float *y)
-{
-    for (int i = 0; i < $m; i++)
-        y[i] = (float)x[i];
-}
-"""
-
-LEARN_LABEL = """
-/* Learn a row with the number of its label. Return 0, with nothing changed, if it is refused. */
-static inline int ${prefix}_learn(${prefix}_learner_t *learner, const $value *x, ptrdiff_t label)
-{
-    return ${prefix}_learn_row(learner, x, label, NULL);
-}
-"""
-
-LEARN_TARGETS = """
-/* Learn a row with its targets. Return 0, with nothing changed, if it is refused. */
-static inline int ${prefix}_learn(${prefix}_learner_t *learner, const $value *x, const $value *y)
-{
-    return ${prefix}_learn_row(learner, x, -1, y);
-}
-"""
-
-CALLS = """\
- *     static ${prefix}_learner_t learner;                         sums, $ram bytes
- *     ${prefix}_begin(&learner);
- *     ${prefix}_learn(&learner, x, $target);
- *     ${prefix}_send(&learner, device, serial, send, to);         as bytes, to onlinels.devices
- *     ${prefix}_answers_t answers = ${prefix}_answers_of(NULL);   weights of the export"""
-
-CALLS_OF = {
-    "label": """
- *     ${prefix}_predict(&answers, x);                             the number of a label
- *     ${prefix}_copy_label(&answers, number, text);               its text
- *     ${prefix}_scores(&answers, x, scores);
- *     ${prefix}_add_label(&learner.labels, text);                 number of a label, new or not""",
-    "target": """
- *     ${prefix}_predict(&answers, x, y);""",
-}
-
-CALL_TO_SOLVE = """
- *     ${prefix}_solve(&learner, memory, &answers);                weights of the rows learnt, in
- *                                                   ${PREFIX}_MEMORY numbers of memory"""
-
-CALLS_OF_SLOTS = """
- *     ${prefix}_take_weights(&slots, bytes, size);                weights from onlinels.devices
- *     answers = ${prefix}_answers_of(${prefix}_answering(&slots));"""
-
 FUNCTIONS_OF_LABELS = "predict_label copy_label find_or_add"
 
 FUNCTIONS = "begin learn_row send_learnt answers_of slots_of take_weights answering scores"
@@ -231,29 +169,27 @@ def export_of(model: Any, room: int, is_whole: bool) -> Export:
 def learning(model: Any, prefix: str, rows: str, room: int, expand: str) -> tuple[str, str]:
     """Return how to call what learns, and its code, in which `expand` makes features of a row."""
     is_whole, given = rows == "int16", export_of(model, room, rows == "int16")
-    kind, functions = "label" if given.labels else "target", FUNCTIONS.split()
-    functions += FUNCTIONS_OF_LABELS.split() if given.labels else []
-    functions += ["solve"] if given.solves else []
+    kind, solves = "label" if given.labels else "target", ["solve"] * given.solves
+    functions = [*FUNCTIONS.split(), *(FUNCTIONS_OF_LABELS.split() * bool(given.labels)), *solves]
     names = RENAMED | ({} if given.labels else {"scores": "predict"})
     names |= {name: name for name in (*given.sizes, *GIVEN.split())}
     headers = "recursion.h", "solve.h", "portable.h", "device.h"
     own = "device_whole.h" if is_whole else "device_single.h"
-    constants = (f"{prefix.upper()}_{name} = {size}" for name, size in given.sizes.items())
     values = {
         "prefix": prefix,
         "PREFIX": prefix.upper(),
         "value": "int16_t" if is_whole else "float",
         "m": given.sizes["M"],
-        "numbers": listed(constants),
+        "numbers": listed(f"{prefix.upper()}_{name} = {n}" for name, n in given.sizes.items()),
         "ridge": repr(given.ridge),
         "mark": hex(fingerprint(model)),
         "ram": f"{bytes_of_sums(given.sizes, is_whole):,}",
         "target": "label" if given.labels else "y",
     }
-    arrays = [array_of(f"{prefix}_exported_{key}", each) for key, each in given.arrays.items()]
-    text = SETTINGS + "".join(arrays) + (expand or COPY)
-    calls = CALLS + CALLS_OF[kind] + (CALL_TO_SOLVE if given.solves else "") + CALLS_OF_SLOTS
-    learn = LEARN_LABEL if given.labels else LEARN_TARGETS
-    code = cut([*headers, own], functions, prefix, names)
-    text = Template(text).substitute(values) + "\n" + code + Template(learn).substitute(values)
-    return Template(calls).substitute(values), text
+    parts = ["\n" + filled("settings", **values)]
+    parts += [array_of(f"{prefix}_exported_{key}", each) for key, each in given.arrays.items()]
+    parts += [expand or "\n" + filled("copy", **values), "\n"]
+    parts += [cut([*headers, own], functions, prefix, names), "\n\n"]
+    calls = ["calls_to_learn", f"calls_of_{kind}", *(["calls_to_solve"] * given.solves)]
+    calls_of_all = "".join(filled(each, **values) for each in (*calls, "calls_of_slots"))
+    return explained(calls_of_all), "".join([*parts, filled(f"learn_{kind}", **values)])

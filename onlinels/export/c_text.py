@@ -4,11 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
 from itertools import chain, count
+from string import Template
+from typing import Any
 
 import numpy as np
 
 from onlinels.checks import Matrix, refusal
+
+
+@cache
+def _templates() -> dict[str, Template]:
+    text = files("onlinels.export").joinpath("header.template").read_text("utf-8")
+    _, *parts = re.split(r"^==== (\w+) ====\n", text, flags=re.MULTILINE)
+    return {name: Template(part) for name, part in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def filled(template: str, **values: Any) -> str:
+    """Return a text of header.template with names replaced by values."""
+    return _templates()[template].substitute(values)
+
+
+def explained(calls: str) -> str:
+    """Return calls, with what they do in a column beside them, as lines of a comment."""
+    pairs = [line.split(" |") for line in calls.splitlines()]
+    width = max(len(call) for call, _ in pairs)
+    return "\n".join(f" *     {call:{width}} {what}".rstrip() for call, what in pairs)
+
 
 UNQUOTED = re.compile(r"[A-Za-z0-9 _.,:;()+=<>@#/-]")
 """What stands for itself in strings and comments: no trigraph begins, and no comment ends."""
