@@ -26,7 +26,7 @@ C_NAME size_t learn(const sender_t *from, ptrdiff_t m, ptrdiff_t n, ptrdiff_t k,
 {
     const ptrdiff_t size = m + n;
     real *of = (real *)calloc((size_t)(size * (2 * size + 6)), sizeof(real)), *at = of;
-    uint64_t *prints = (uint64_t *)calloc((size_t)(2 * size), sizeof(uint64_t));
+    uint64_t *prints = (uint64_t *)calloc((size_t)(3 * size), sizeof(uint64_t));
     real **squares = (real **)calloc((size_t)size, sizeof(real *));
     panel_t *panels = (panel_t *)calloc((size_t)m, sizeof(panel_t));
     double tally[3] = {0.0, 0.0, 0.0};
