@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import struct
 from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ import numpy as np
 
 from onlinels.checks import (
     MAX_COUNT,
+    Floats,
     check_count,
     check_values,
     refusal,
@@ -43,12 +45,12 @@ from onlinels.sums.removals import prints_of_counts, unknown_prints
 from onlinels.sums.rows import Mean
 from onlinels.sums.statistics import Statistics
 
-__all__ = ["DeviceRows", "device_weights", "fingerprint", "merge_devices", "read_device"]
+__all__ = ["device_weights", "fingerprint", "merge_devices", "read_device"]
 
 HEAD = struct.Struct("<4sBBHHHIQI")
 """Magic, version, kind, features, targets, flags, serial number, fingerprint, size of labels."""
 
-SUMS, WEIGHTS, BYTES_VERSION = b"OLSD", b"OLSW", 1
+SUMS_MAGIC, WEIGHTS_MAGIC, BYTES_VERSION = b"OLSD", b"OLSW", 1
 """What the bytes begin with."""
 
 HAS_INTERCEPT, CLASSIFIES = 1, 2
@@ -76,7 +78,7 @@ EXPORT_AGAIN = "Pass the model from which the device's program was exported, or 
 
 
 class DeviceRows(NamedTuple):
-    """What a device has learnt, as its bytes tell: see `read_device`.
+    """What a device has learnt, as its bytes tell.
 
     Attributes
     ----------
@@ -85,7 +87,7 @@ class DeviceRows(NamedTuple):
     rows : int
         Number of rows.
     rounding : float
-        Estimate of the rounding errors of the sums, relative to the sums of squares; 0 for whole
+        Bound of the rounding errors of the sums, relative to the sums of squares; 0 for whole
         numbers, whose sums are exact.
     model : model or pipeline
         A model that has learnt the rows.
@@ -123,14 +125,15 @@ def read_device(content: bytes, model: Any) -> DeviceRows:
     -----
     **Precision.** Sums of whole numbers equal those of a model that learns the rows here: without
     an intercept to the last bit, and with one every sum about the mean is the nearest float64.
-    Float32 sums of n rows differ by about ``u (sqrt(n) + n sqrt(u n) / 16)``, with u = 2^-24: 2e-6
-    for 1,000 rows, 3e-5 for 65,000 and 1e-3 for a million. Sums of squares are enlarged by as much,
-    so that rounding leaves no combination of features a negative sum.
+    Sums of n rows in float32 differ by at most ``(n + 2) 2^-24``, relative to the sums of squares:
+    6e-5 for 1,000 rows, 4e-3 for 65,000. Usual rows differ by a hundredth of that. Sums of squares
+    are enlarged, by ``sqrt(n) 2^-24`` if that is enough, so that rounding leaves no combination of
+    features a negative sum.
 
     **Security.** The CRC-32 in the bytes finds damage, not forgery: who can write the bytes can
     write any rows. Verify a signature before. Sums of few rows reveal these rows.
 
-    **Cost.** A few times the memory of the bytes, and ``M^3 / 3`` operations for M features.
+    **Cost.** About ten times the memory of the bytes, and ``M^3 / 3`` operations for M features.
 
     Examples
     --------
@@ -148,9 +151,9 @@ def read_device(content: bytes, model: Any) -> DeviceRows:
     >>> read.device, read.serial, read.rows, read.rounding, read.model.predict_one({"wind": 3.0})
     (700, 12, 3, 0.0, 7.0)
     """
-    sent = _checked("content", content, model)
+    sent = checked_bytes("content", content, model)
     merged, sums = _merged([sent], model, lambda line: None), _sums_of(sent, model)
-    return DeviceRows(sent.device, sent.serial, sums.rows, sums.rounding, merged)
+    return DeviceRows(sent.device, sent.serial, int(sums.tally[0]), sums.rounding, merged)
 
 
 def merge_devices(
@@ -196,7 +199,7 @@ def merge_devices(
     0
     """
     tell = tell or (lambda line: None)
-    sent = sorted({_checked(f"contents[{n}]", each, model) for n, each in enumerate(contents)})
+    sent = sorted({checked_bytes(f"contents[{n}]", each, model) for n, each in enumerate(contents)})
     for one, later in pairwise(sent):
         if one[:2] == later[:2]:
             found = f"has sent different bytes as number {one.serial}"
@@ -247,27 +250,23 @@ def device_weights(model: Any, exported: Any, serial: int) -> bytes:
     (65, b'OLSW', b's\x04calms\x05storm')
     """
     last, features = _linear_model(model), _linear_model(exported).feature_names
-    places = [last.feature_names.index(name) for name in features if name in last.feature_names]
-    if len(places) < max(len(features), len(last.feature_names)):
-        found = f"has the features {last.feature_names!r}"
-        raise refusal("model", found, f"those of exported, {features!r}", EXPORT_AGAIN)
-    if _mark(model, features) != fingerprint(exported):
-        found = "has other targets, steps or fit_intercept than exported"
-        raise refusal("model", found, "the same", EXPORT_AGAIN)
-    if not 1 <= check_count("serial", serial, 1) < 1 << 32:
+    mark, names = fingerprint(exported), last.feature_names
+    if sorted_names(names) != sorted_names(features) or _mark(model, features) != mark:
+        found = f"has the features {names!r}, or other targets or steps"
+        raise refusal("model", found, f"those of exported, with {features!r}", EXPORT_AGAIN)
+    if check_count("serial", serial, 1) >= 1 << 32:
         raise refusal("serial", f"is {serial}", "a number below 2^32", "Count from 1 on.")
+    places = [names.index(name) for name in features]
     with last._lock:
-        (weights, intercept), centre = last._weights(), last._state.statistics.feature_mean
+        (weights, intercept), mean = last._weights(), last._state.statistics.feature_mean
         labels = b"".join(map(_label_bytes, getattr(last, "classes", ())))
-        origin = centre[places].astype(np.float32)
-    weights = weights[places]
-    shifted = intercept + origin.astype(np.float64) @ weights
-    numbers = np.concatenate((origin, weights.T.ravel(), shifted))
+    origin, weights = mean[places].astype(np.float32).astype(np.float64), weights[places]
+    numbers = np.concatenate((origin, weights.T.ravel(), intercept + origin @ weights))
     if not (np.abs(numbers) <= MAX_SINGLE).all():
         remedy = "Scale the features, and leave out classes without weight."
         raise refusal("model", "has weights beyond float32", "finite numbers", remedy)
-    sizes = len(features), len(intercept), _flags(last), serial, fingerprint(exported), len(labels)
-    content = HEAD.pack(WEIGHTS, BYTES_VERSION, 0, *sizes)
+    sizes = len(features), len(intercept), _flags(last), serial, mark, len(labels)
+    content = HEAD.pack(WEIGHTS_MAGIC, BYTES_VERSION, 0, *sizes)
     content += numbers.astype("<f4").tobytes() + labels
     return content + crc32(content).to_bytes(4, "little")
 
@@ -323,8 +322,8 @@ def _said(value: Any) -> Any:
         return value.dtype.str, value.shape, hashlib.blake2b(value.tobytes()).hexdigest()
     if isinstance(value, (list, tuple)):
         return [*map(_said, value)]
-    if not hasattr(value, "__dict__"):
-        return repr(value)
+    if isinstance(value, type) or not (hasattr(value, "_get_params") or is_dataclass(value)):
+        return getattr(value, "__qualname__", repr(value))
     usual = inspect.signature(type(value)).parameters
     settings = value._get_params() if hasattr(value, "_get_params") else vars(value)
     own = {k: v for k, v in settings.items() if not (k in usual and same(v, usual[k].default))}
@@ -353,18 +352,18 @@ def _labels(said: bytes) -> tuple[Any, ...]:
     """Return the labels that bytes hold; raise ValueError or LookupError for other bytes."""
     labels, at = list[Any](), 0
     while at < len(said):
-        text = said[at + 2 : at + 2 + said[at + 1]].decode()
-        labels.append(TYPES_BY_LETTER[chr(said[at])](text))
-        at += 2 + said[at + 1]
+        end = at + 2 + said[at + 1]
+        labels.append(TYPES_BY_LETTER[chr(said[at])](said[at + 2 : end].decode()))
+        at = end
     if b"".join(map(_label_bytes, labels)) != said or len(set(labels)) < len(labels):
-        raise ValueError("labels that are not written so, or not different")
+        raise ValueError("not as they are written, or not different")
     return tuple(labels)
 
 
 # ---- Bytes ---------------------------------------------------------------------------------------
 
 
-class _Sent(NamedTuple):
+class SentBytes(NamedTuple):
     """Bytes of a device whose head, size and CRC-32 fit a model."""
 
     device: int
@@ -373,45 +372,37 @@ class _Sent(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Sums over rows (x, y) about an origin, of integers, or about the mean, of float64.
+    """Sums over rows (x, y): Python's integers about 0, or float64 about the mean.
 
     Attributes
     ----------
-    labels : tuple of n labels or names of targets
+    labels : sequence of n labels, or names of targets
     tally : (float, float, float)
-    origin, moved : ndarray (m + n,)
-        The origin, and the sums about it; of float64, both parts of the mean.
-    products : ndarray (m + n, m)
-        Sums of products of x and y with x: A'A, and Y'A below it.
-    squares : ndarray (n,)
-        Sums of the squares of y.
+        Number of rows, their weight, and the sum of its squares.
     rounding : float
+    origin : ndarray (m + n,)
+    table : ndarray (m + n, 1 + m + 1)
+        For each column of x, then of y: its sum, its products with x, and its square; or, of
+        float64, its mean minus the origin in place of its sum.
     """
 
     labels: Any
     tally: tuple[float, ...]
-    origin: Any
-    moved: Any
-    products: Any
-    squares: Any
     rounding: float
-
-    @property
-    def rows(self) -> int:
-        return int(self.tally[0])
+    origin: Any
+    table: Any
 
 
-def _checked(name: str, content: Any, model: Any) -> _Sent:
+def checked_bytes(name: str, content: Any, model: Any) -> SentBytes:
     """Return bytes whose head, size and CRC-32 fit a model."""
     if not isinstance(content, (bytes, bytearray, memoryview)):
         raise wrong_type(name, content, "bytes that a device has sent", "Read them from a file.")
     content, last = bytes(content), _linear_model(model)
-    magic, version, kind, m, n, flags, serial, mark, n_bytes = HEAD.unpack(
-        content[: HEAD.size].ljust(HEAD.size, b"\0")
-    )
-    if (magic, version) != (SUMS, BYTES_VERSION) or kind >= len(ROUNDED_TYPES):
+    head = content[: HEAD.size].ljust(HEAD.size, b"\0")
+    magic, version, kind, m, n, flags, serial, mark, n_bytes = HEAD.unpack(head)
+    if (magic, version) != (SUMS_MAGIC, BYTES_VERSION) or kind >= len(ROUNDED_TYPES):
         found = f"holds {len(content)} bytes that begin with {content[:6]!r}"
-        raise refusal(name, found, f"sums of version {BYTES_VERSION}, {SUMS!r}", SEND_AGAIN)
+        raise refusal(name, found, f"sums of version {BYTES_VERSION}, {SUMS_MAGIC!r}", SEND_AGAIN)
     known = fingerprint(model), len(last.feature_names), _flags(last)
     if (mark, m, flags) != known:
         found = f"has the fingerprint, number of features and flags {(mark, m, flags)}"
@@ -421,29 +412,28 @@ def _checked(name: str, content: Any, model: Any) -> _Sent:
     if size != len(content) or crc32(content[:-4]) != int.from_bytes(content[-4:], "little"):
         found = f"is damaged: it holds {len(content)} bytes"
         raise refusal(name, found, f"{size} that end in the CRC-32 of the others", SEND_AGAIN)
-    return _Sent(int.from_bytes(content[HEAD.size : HEAD.size + 8], "little"), serial, content)
+    return SentBytes(int.from_bytes(content[HEAD.size : HEAD.size + 8], "little"), serial, content)
 
 
-def _sums_of(sent: _Sent, model: Any) -> _Sums:
+def _sums_of(sent: SentBytes, model: Any) -> _Sums:
     """Return the numbers in checked bytes; raise if no device has such labels or counts."""
     name, content, labels = f"device {sent.device}", sent.content, _targets(last_step(model))
-    _, _, kind, m, n, _, _, _, n_bytes = HEAD.unpack_from(content)
-    at = HEAD.size + 8 + n_bytes
+    _, _, kind, m, n, flags, _, _, n_bytes = HEAD.unpack_from(content)
+    (dtype, unit), at = ROUNDED_TYPES[kind], HEAD.size + 8 + n_bytes
     try:
         said = _labels(content[HEAD.size + 8 : at])
+        if len(labels or said) != n or (labels and said):
+            raise ValueError(f"{said!r} for {n} targets")
     except (LookupError, ValueError) as error:
-        raise refusal(name, "has unreadable labels", "different ones", SEND_AGAIN) from error
-    if len(said if labels is None else labels) != n or (said and labels is not None):
-        found = f"has {n} targets, and the labels {said!r}"
-        raise refusal(name, found, "a label for each class, or the model's targets", SEND_AGAIN)
-    dtype, unit = ROUNDED_TYPES[kind]
+        found = f"has labels that cannot be read: {error}"
+        raise refusal(name, found, "one for each class, and none of targets", SEND_AGAIN) from error
     rows, weight, squared = tally = struct.unpack_from("<3d", content, at)
-    fits = 0.0 <= rows <= (MAX_COUNT if unit else MAX_WHOLE_ROWS) and rows.is_integer()
-    fits = fits and (0.0 < weight <= MAX_COUNT or not rows)
-    # By Cauchy and Schwarz; and no weight is negative. Whole rows weigh 1.
-    fits = fits and weight * weight <= rows * squared * (1.0 + CHECKED_RIDGE)
-    fits = fits and 0.0 <= squared <= weight * weight * (1.0 + CHECKED_RIDGE)
-    if not fits or (not unit and not rows == weight == squared):
+    most = MAX_COUNT if unit else MAX_WHOLE_ROWS
+    fits = 0.0 <= rows <= most and rows.is_integer() and (0.0 < weight <= MAX_COUNT or not rows)
+    fits = fits and (unit > 0.0 or rows == weight == squared)
+    # By Cauchy and Schwarz; and no weight is negative.
+    square, slack = weight * weight, 1.0 + CHECKED_RIDGE
+    if not (fits and square <= rows * squared * slack and 0.0 <= squared <= square * slack):
         found = f"has {rows:g} rows of weight {weight:g}, and {squared:g} as sum of its squares"
         raise refusal(name, found, "sums over rows", SEND_AGAIN)
     numbers = np.frombuffer(content[at + 24 : -4], dtype)
@@ -451,118 +441,128 @@ def _sums_of(sent: _Sent, model: Any) -> _Sums:
     numbers = numbers.astype(np.float64 if unit else object)
     sizes = m + n, m + n, m * (m + 1) // 2, m * n
     origin, moved, packed, cross, squares = np.split(numbers, np.cumsum(sizes))
+    if unit and not flags & HAS_INTERCEPT:
+        origin, moved = 0.0 * origin, 0.0 * moved
     products = np.concatenate((np.empty((m, m), numbers.dtype), cross.reshape(n, m)))
-    rows_of, columns_of = np.tril_indices(m)
-    products[rows_of, columns_of] = products[columns_of, rows_of] = packed
-    rounding = unit * (rows**0.5 + rows * (unit * rows) ** 0.5 / 16.0)
-    return _Sums(
-        said if labels is None else labels, tally, origin, moved, products, squares, rounding
-    )
+    lower = np.tril_indices(m)
+    products[lower] = products[lower[::-1]] = packed
+    table = np.column_stack((moved, products, np.append(products.diagonal(), squares)))
+    sums = _Sums(labels or said, tally, min(1.0, unit * (rows + 2.0)), origin, table)
+    return sums if unit else _about_zero(sums)
 
 
 # ---- Models --------------------------------------------------------------------------------------
 
 
-def _merged(sent: Iterable[_Sent], model: Any, tell: Callable[[str], None]) -> Any:
+def _merged(sent: Iterable[SentBytes], model: Any, tell: Callable[[str], None]) -> Any:
     """Return a model that has learnt the rows of devices."""
-    last, wholes, merged, new = _linear_model(model), None, None, emptied(model)
+    last, new, wholes = _linear_model(model), emptied(model), None
+    merged = last.empty()
     for each in sent:
         sums = _sums_of(each, model)
-        told = f"rounded by about {sums.rounding:.0e}" if sums.rounding else "exact"
-        tell(f"device {each.device}: number {each.serial}, {sums.rows:,} rows, {told}")
-        if sums.rows:
+        told = f"rounded by up to {sums.rounding:.0e}" if sums.rounding else "exact"
+        tell(f"device {each.device}: number {each.serial}, {int(sums.tally[0]):,} rows, {told}")
+        if sums.tally[0]:
             part = _learnt(f"device {each.device}", sums, last)
             if sums.rounding:
-                merged = part if merged is None else merged.merge(part)
+                merged.merge(part)
             else:
-                wholes = _about_zero(sums) if wholes is None else _plus(wholes, _about_zero(sums))
+                wholes = sums if wholes is None else _plus(wholes, sums)
     if wholes is not None:
-        exact = _learnt("devices", wholes, last)
-        merged = exact if merged is None else exact.merge(merged)
-    if merged is not None:
-        last_step(new)._state = merged._state
+        merged = _learnt("devices", wholes, last).merge(merged)
+    last_step(new)._state = merged._state
     return new
 
 
 def _about_zero(sums: _Sums) -> _Sums:
-    """Return integers about the origin 0."""
-    o, total, rows = sums.origin, sums.moved, sums.rows
-    m, outer = sums.products.shape[1], np.multiply.outer
-    products = sums.products + outer(o, total[:m]) + outer(total, o[:m]) + rows * outer(o, o[:m])
-    squares = sums.squares + 2 * o[m:] * total[m:] + rows * o[m:] ** 2
-    return sums._replace(origin=0 * o, moved=total + rows * o, products=products, squares=squares)
+    """Return integers about an origin as integers about 0."""
+    rows, o, total, outer = int(sums.tally[0]), sums.origin, sums.table[:, 0], np.multiply.outer
+    m = sums.table.shape[1] - 2
+    products = sums.table[:, 1:-1] + outer(o, total[:m]) + outer(total + rows * o, o[:m])
+    squares = sums.table[:, -1] + 2 * o * total + rows * o * o
+    table = np.column_stack((total + rows * o, products, squares))
+    return sums._replace(origin=0 * o, table=table)
 
 
 def _plus(one: _Sums, other: _Sums) -> _Sums:
     """Return the integers about 0 of the rows of both, with labels matched."""
-    labels, m = tuple(dict.fromkeys((*one.labels, *other.labels))), one.products.shape[1]
-    places = {label: place for place, label in enumerate(labels)}
-    moved, squares = np.full(m + len(labels), 0, object), np.full(len(labels), 0, object)
-    products = np.full((m + len(labels), m), 0, object)
-    for each in (one, other):
-        own = np.array([places[label] for label in each.labels])
-        columns = np.concatenate((np.arange(m), m + own))
-        moved[columns] += each.moved
-        products[columns] += each.products
-        squares[own] += each.squares
-    tally = (float(one.rows + other.rows),) * 3
-    return _Sums(labels, tally, 0 * moved, moved, products, squares, 0.0)
+    m = one.table.shape[1] - 2
+    targets = dict(zip(one.labels, one.table[m:], strict=True))
+    for label, row in zip(other.labels, other.table[m:], strict=True):
+        targets[label] = targets.get(label, 0) + row
+    table = np.vstack((one.table[:m] + other.table[:m], *targets.values()))
+    tally = (one.tally[0] + other.tally[0],) * 3
+    return _Sums(tuple(targets), tally, 0.0, 0 * table[:, 0], table)
 
 
 def _about_mean(sums: _Sums, is_centred: bool) -> _Sums:
-    """Return integers as float64 about their mean, or about 0, of which each is rounded once."""
-    sums = _about_zero(sums)
-    total, rows, m = sums.moved if is_centred else sums.origin, sums.rows, sums.products.shape[1]
+    """Return integers about 0 as float64 about the mean, or about 0, each of them rounded once."""
+    rows, m = int(sums.tally[0]), sums.table.shape[1] - 2
+    total = sums.table[:, 0] * is_centred
     # Python divides integers to the nearest float64.
     mean = total / rows
-    rest = [float(Fraction(s, rows) - Fraction(x)) for s, x in zip(total, mean, strict=True)]
-    products = rows * sums.products - np.multiply.outer(total, total[:m])
-    return sums._replace(
-        origin=mean.astype(np.float64),
-        moved=np.array(rest),
-        products=(products / rows).astype(np.float64),
-        squares=((rows * sums.squares - total[m:] ** 2) / rows).astype(np.float64),
-    )
+    rest = [Fraction(s, rows) - Fraction(x) for s, x in zip(total, mean, strict=True)]
+    products = (rows * sums.table[:, 1:-1] - np.multiply.outer(total, total[:m])) / rows
+    squares = (rows * sums.table[:, -1] - total * total) / rows
+    table = np.column_stack((np.array(rest), products, squares)).astype(np.float64)
+    return sums._replace(origin=mean.astype(np.float64), table=table)
 
 
 def _learnt(name: str, sums: _Sums, last: Any) -> Any:
     """Return a linear model that has learnt rows of these sums; raise if no rows can have them."""
-    m = sums.products.shape[1]
-    if not sums.rounding:
-        sums = _about_mean(sums, last.fit_intercept)
-    gram, cross, mean = sums.products[:m].copy(), sums.products[m:].T, Mean(sums.origin, sums.moved)
-    squares, slack = sums.squares * (1.0 + sums.rounding), CHECKED_RIDGE + sums.rounding
-    # So rounding leaves no combination of features a negative sum of squares.
-    gram[np.diag_indices(m)] *= 1.0 + sums.rounding
-    order, news = np.arange(len(squares)), {"outputs": _targets(last)}
+    sums = sums if sums.rounding else _about_mean(sums, last.fit_intercept)
+    m, mean = sums.table.shape[1] - 2, Mean(sums.origin, sums.table[:, 0])
+    order, news = np.arange(len(sums.labels)), {"outputs": _targets(last)}
     try:
-        check_products(gram, cross, squares, slack)
+        gram, cross, squares = _definite(sums)
         if _targets(last) is None:
-            order, news = _classes(sums, slack)
-    except (TypeError, ValueError) as error:
+            order, news = _classes(sums)
+    except ValueError as error:
         raise ValueError(f"{name} has sums that no rows have: {error}") from error
-    counts = news.get("counts")
+    counts, columns = news.get("counts"), np.append(np.arange(m), m + order)
     of_targets = unknown_prints(len(order)) if counts is None else prints_of_counts(counts)
-    columns = np.concatenate((np.arange(m), m + order))
     products = GramSums.of(gram, cross[:, order])
     learnt = Statistics.empty(products, last.fit_intercept).changed(
         tally=np.array(sums.tally),
-        squares_of_targets=np.maximum(squares[order], 0.0),
+        squares_of_targets=squares[order],
         mean=Mean(*(each[columns] for each in mean)).settled() if last.fit_intercept else None,
         prints=np.hstack((unknown_prints(m), of_targets)),
     )
     return learnt_model(last, learnt, last._state.columns, news)
 
 
-def _classes(sums: _Sums, slack: float) -> tuple[Any, dict[str, Any]]:
+def _definite(sums: _Sums) -> tuple[Floats, Floats, Floats]:
+    """Return A'A, A'Y and the squares of the targets; raise if no rows have them.
+
+    Rounding makes combinations of dependent features negative. So sums of squares grow by a share:
+    by what rounding usually causes, or twice that, and so on, up to a bound for any rows.
+    """
+    m = sums.table.shape[1] - 2
+    gram, cross, squares = sums.table[:m, 1:-1], sums.table[m:, 1:-1].T, sums.table[m:, -1]
+    share = sums.rounding / sums.tally[0] ** 0.5
+    while True:
+        try:
+            check_products(gram, cross, squares, share or CHECKED_RIDGE)
+        except ValueError:
+            if share >= 4.0 * sums.rounding:
+                raise
+            share *= 2.0
+        else:
+            grown = gram + np.diag(share * gram.diagonal())
+            return grown, cross, np.maximum(squares * (1.0 + share), 0.0)
+
+
+def _classes(sums: _Sums) -> tuple[Any, dict[str, Any]]:
     """Return the places of the classes that have rows, by label, and what a state knows of them."""
-    m, (rows, weight, _) = sums.products.shape[1], sums.tally
+    m, (rows, weight, _) = sums.table.shape[1] - 2, sums.tally
     # The squares of targets 0 and 1, about 0, are the weights of the classes.
-    weights = sums.squares + weight * (sums.origin + sums.moved)[m:] ** 2
-    if not (weights >= 0.0).all() or abs(float(weights.sum()) - weight) > 4.0 * slack * weight:
+    weights = (sums.table[:, -1] + weight * (sums.origin + sums.table[:, 0]) ** 2)[m:]
+    slack = (CHECKED_RIDGE + 4.0 * sums.rounding) * weight
+    if not (weights >= 0.0).all() or abs(float(weights.sum()) - weight) > slack:
         found = f"have the weights {weights.tolist()!r}"
         raise refusal("The classes", found, f"weights of {weight:g} in all", SEND_AGAIN)
-    order = np.array([sums.labels.index(label) for label in sorted_names(sums.labels)])
+    places = {label: place for place, label in enumerate(sums.labels)}
+    order = np.array([places[label] for label in sorted_names(sums.labels)])
     order = order[weights[order] > 0.0]
     counts = np.maximum(1.0, np.rint(weights[order] / weight * rows))
     return order, {"outputs": classes_of(sums.labels[k] for k in order), "counts": counts}

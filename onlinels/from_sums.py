@@ -312,7 +312,7 @@ def check_products(
     sizes = np.where(gram.diagonal() == 0.0, 1.0, np.sqrt(np.abs(gram.diagonal())))
     scaled = gram / sizes / sizes[:, None] + ridge * np.eye(len(sizes))
     factor, n_failed = dpotrf(scaled, lower=True, overwrite_a=True)
-    if n_failed:
+    if n_failed or (gram.diagonal() < 0.0).any():
         raise refusal("gram", "is indefinite", "sums of products of rows", ORIGIN_REMEDY)
     explained = (solve_triangular(factor, cross / sizes[:, None], lower=True) ** 2).sum(axis=0)
     most = (1.0 + ridge) * squares + spare

@@ -19,8 +19,17 @@ from onlinels import (
     difference,
     merge,
 )
-from onlinels.devices import HEAD, device_weights, fingerprint, merge_devices, read_device
+from onlinels.__main__ import main
+from onlinels.devices import (
+    HEAD,
+    _label_bytes,
+    device_weights,
+    fingerprint,
+    merge_devices,
+    read_device,
+)
 from onlinels.from_sums import classifier_from_sums, regressor_from_sums
+from onlinels.sites import merge_files
 from support import harness
 from support.device import Device, Slots
 from support.strategies import examples
@@ -180,6 +189,21 @@ def test_the_sums_of_extreme_rows_do_not_overflow(library):
     np.testing.assert_array_equal(np.triu(gram), np.triu(expected))
 
 
+def test_the_header_sends_the_same_bytes_in_cpp(library, tmp_path):
+    if library.kind is np.float32:
+        return
+    model, other = (
+        exported(LeastSquaresClassifier, 3),
+        harness.compiled("portable", "C++", tmp_path),
+    )
+    X, y = np.random.default_rng(0).integers(-99, 99, (30, 3)), [0, 1] * 15
+    sent = [Device(each, model, (0, 1)).wholes(X, y) for each in (library, other)]
+    assert sent[0] == sent[1]
+    reals = [Device(each, model, (0, 1)).sums(X, y) for each in (library, other)]
+    assert len(reals[0]) == len(reals[1])
+    assert difference(*(read_device(each, model).model for each in reals)) < 1e-12
+
+
 # -- other numbers --------------------------------------------------------------------------------
 
 
@@ -193,7 +217,7 @@ def test_other_numbers_differ_by_the_rounding_that_is_told(library, case, data):
     read = read_device(Device(library, model, labels, 5).sums(X, Y, w, 9, width), model)
     unit = 2.0**-24 if library.kind is np.float32 else 2.0**-53
     assert (read.device, read.serial, read.rows) == (5, 9, len(X))
-    assert unit <= read.rounding <= 2.0 * unit * len(X) ** 0.5
+    assert read.rounding == unit * (len(X) + 2)
     here = learnt(model, X, Y, w)
     assert read.model.count == len(X)
     names = [*read.model.classes] if labels else None
@@ -207,7 +231,7 @@ def test_other_numbers_differ_by_the_rounding_that_is_told(library, case, data):
     # z = (x - origin) - offset is rounded where an origin is far from the rows.
     scale = theirs.squares + 0.1 * unit * theirs.raw_squares + 1e-300
     sizes, m = np.sqrt(scale), X.shape[1]
-    most = 16.0 * read.rounding
+    most = 2.0 * read.rounding
     assert (np.abs(np.triu(gram - own)) <= most * np.outer(sizes[:m], sizes[:m])).all()
     assert (
         np.abs(cross - own_cross[:, order]) <= most * np.outer(sizes[:m], sizes[m:][order])
@@ -279,7 +303,7 @@ def test_pipelines_with_fixed_features_are_read(library):
     other.learn_many(X, y)
     with pytest.raises(ValueError, match="fingerprint"):
         read_device(sent, other)
-    with pytest.raises(ValueError, match="expected the same"):
+    with pytest.raises(ValueError, match="or other targets or steps"):
         device_weights(other, model, 1)
     assert len(device_weights(read.model, model, 1)) == 28 + 4 * (7 + 7 + 1) + 4
 
@@ -413,6 +437,81 @@ def test_a_count_takes_no_memory_before_it_fits_the_size(genuine):
             read_device(signed(forged), model)
 
 
+def made(model, rows, labels, numbers, kind=2):
+    """Return bytes of a device that sends these numbers in float64, or integers of 64 bits."""
+    said, flags = b"".join(map(_label_bytes, labels)), 1 + 2 * bool(labels)
+    n = len(labels) or int(not labels and isinstance(model, LeastSquaresRegressor))
+    sizes = len(model.feature_names), n, flags, 1, fingerprint(model), len(said)
+    head = HEAD.pack(b"OLSD", 1, kind, *sizes) + struct.pack("<Q", 1) + said
+    dtype = "<f8" if kind == 2 else "<i8"
+    return signed(
+        head + struct.pack("<3d", *[rows] * 3) + np.array(numbers, dtype).tobytes() + bytes(4)
+    )
+
+
+def test_a_negative_square_is_no_rounding():
+    """Whatever number of rows the bytes claim to have."""
+    model = exported(LeastSquaresRegressor, 1)
+    content = made(model, 3.0, (), [1, 3, 2, 4, 14, 28, 56])
+    assert read_device(content, model).model.predict_one({"x0": 0.0}) == pytest.approx(1.4)
+    for numbers in ([1, 3, 2, 4, -26, 0, 104], [1, 3, 2, 4, 26, 0, -1]):
+        for rows in (3.0, 1e6, 2.0**53):
+            with pytest.raises(ValueError, match="device 1 has sums that no rows have"):
+                read_device(made(model, rows, (), numbers), model)
+
+
+@pytest.mark.parametrize(
+    ("rows", "weight", "squares"),
+    [
+        (3.0, 3.0, 10.0),
+        (3.0, 3.0, 2.0),
+        (3.0, -3.0, 3.0),
+        (2.5, 2.5, 2.5),
+        (2.0**54, 9.0, 9.0),
+        (3.0, 0.0, 0.0),
+        (-1.0, 1.0, 1.0),
+        (np.nan, 1.0, 1.0),
+        (3.0, np.inf, 3.0),
+        (0.0, 3.0, 3.0),
+    ],
+)
+@pytest.mark.parametrize("kind", [1, 2])
+def test_counts_and_weights_that_no_rows_have_are_refused(rows, weight, squares, kind):
+    model = exported(LeastSquaresRegressor, 1)
+    content = made(model, 3.0, (), [1, 3, 6, 12, 26, 52, 104], kind)
+    at = HEAD.size + 8
+    content = content[:at] + struct.pack("<3d", rows, weight, squares) + content[at + 24 :]
+    with pytest.raises(ValueError, match="rows of weight"):
+        read_device(signed(content), model)
+
+
+def test_classes_that_do_not_add_up_are_refused():
+    model = exported(LeastSquaresClassifier, 1)
+    whole = [0, 0, 0, 6, 2, 1, 14, 3, 3, 2, 1]
+    assert read_device(made(model, 3.0, "ab", whole, 1), model).model._state.counts.tolist() == [
+        2,
+        1,
+    ]
+    for place, odd in ((9, -1), (9, 3), (10, 0)):
+        wrong = [*whole[:place], odd, *whole[place + 1 :]]
+        with pytest.raises(ValueError, match="device 1 has sums that no rows have"):
+            read_device(made(model, 3.0, "ab", wrong, 1), model)
+    none = made(model, 3.0, "a", [0, 0, 6, 3, 14, 6, 3], 1)
+    for odd in (b"s\xff", b"i\x01x", b"i\x02", b"b\x04Tru", b"f\x031.0", b"s\x01\xff", b"i\x0201"):
+        forged = none.replace(b"s\x01a", odd)
+        forged = forged[:24] + len(odd).to_bytes(4, "little") + forged[28:]
+        with pytest.raises(ValueError, match="labels that cannot be read"):
+            read_device(signed(forged), model)
+
+
+def test_many_labels_are_read_in_little_time():
+    model = exported(LeastSquaresClassifier, 1)
+    n = 65_535
+    numbers = np.concatenate((np.zeros(1 + n), [n], np.ones(n), [n], np.ones(n), np.ones(n)))
+    read = read_device(made(model, float(n), range(n), numbers, 1), model)
+    assert len(read.model.classes) == n
+
+
 # -- weights --------------------------------------------------------------------------------------
 
 
@@ -537,3 +636,73 @@ def test_weights_that_no_device_can_hold_are_refused():
     large.learn_one({"x0": 1.0, "x1": 2.0}, 1e60)
     with pytest.raises(ValueError, match="beyond float32"):
         device_weights(large, large, 1)
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fleet(library, tmp_path):
+    """Return a function that writes the bytes of some rows of a device to a file."""
+    random = np.random.default_rng(0)
+    X, y = random.integers(-9, 9, (60, 3)), random.choice(["calm", "storm"], 60).tolist()
+    model = exported(LeastSquaresClassifier, 3)
+    model.save(tmp_path / "fan.npz")
+
+    def write(name, number, serial, start, stop):
+        device = Device(library, model, ("storm", "calm"), number)
+        sent = device.wholes(X[start:stop], y[start:stop], serial)
+        (tmp_path / name).write_bytes(sent)
+        return tmp_path / name
+
+    return write, model, X, y, tmp_path
+
+
+def test_files_of_devices_are_merged_beside_saves(fleet, capsys):
+    write, model, X, y, folder = fleet
+    first, second = write("1.bytes", 1, 1, 0, 10), write("2.bytes", 2, 5, 10, 40)
+    write("2.old", 2, 4, 10, 20)
+    learnt(model, X[40:], y[40:]).save(folder / "site.npz")
+    output, files = folder / "all.npz", [*folder.glob("[12].*"), folder / "site.npz"]
+    main(["merge", str(output), *map(str, files), "--model", str(folder / "fan.npz")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{folder / '2.old'}: not the newest bytes of device 2, left out"
+    assert lines[1:] == [
+        f"{first}: new site, 10 rows",
+        f"{second}: new site, 30 rows",
+        f"{folder / 'site.npz'}: new site, 20 rows",
+        "all.npz: 60 rows of 3 sites",
+    ]
+    assert difference(onlinels.load(output), learnt(model, X, y)) < 1e-12
+    # Newer bytes replace older ones, at another path too.
+    second.unlink()
+    write("1.bytes", 1, 2, 0, 5)
+    with pytest.raises(ValueError, match=r"2.bytes.* does not exist"):
+        merge_files(output, files, None, model)
+    write("2.bytes", 2, 5, 10, 40)
+    write("2.new", 2, 6, 10, 38)
+    merge_files(output, [folder / "2.new"], None, model)
+    assert onlinels.load(output).count == 5 + 28 + 20
+
+
+def test_files_of_devices_that_do_not_fit_are_refused(fleet):
+    write, model, _, _, folder = fleet
+    path, output = write("1.bytes", 1, 3, 0, 10), folder / "all.npz"
+    with pytest.raises(ValueError, match="model is None"):
+        merge_files(output, [path])
+    with pytest.raises(ValueError, match=r"1.bytes has the fingerprint"):
+        merge_files(output, [path], None, exported(LeastSquaresClassifier, 2))
+    merge_files(output, [path], None, model)
+    write("1.bytes", 1, 2, 0, 9)
+    with pytest.raises(ValueError, match=r"1.bytes is older"):
+        merge_files(output, [path], None, model)
+    newer = write("newer.bytes", 1, 4, 0, 20)
+    with pytest.raises(ValueError, match="both contain a save of device 1"):
+        merge_files(folder / "nation.npz", [output, newer], None, model)
+    write("1.bytes", 1, 4, 0, 20)
+    write("1.again", 1, 4, 5, 20)
+    with pytest.raises(ValueError, match="both contain a save of device 1"):
+        merge_files(output, [folder / "1.again"], None, model)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"1.bytes is damaged"):
+        merge_files(output, [], None, model)
