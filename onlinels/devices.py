@@ -428,11 +428,11 @@ def _sums_of(sent: SentBytes, model: Any) -> _Sums:
         found = f"has labels that cannot be read: {error}"
         raise refusal(name, found, "one for each class, and none of targets", SEND_AGAIN) from error
     rows, weight, squared = tally = struct.unpack_from("<3d", content, at)
-    most = MAX_COUNT if unit else MAX_WHOLE_ROWS
+    most, rounding = MAX_COUNT if unit else MAX_WHOLE_ROWS, min(1.0, unit * (rows + 2.0))
     fits = 0.0 <= rows <= most and rows.is_integer() and (0.0 < weight <= MAX_COUNT or not rows)
     fits = fits and (unit > 0.0 or rows == weight == squared)
     # By Cauchy and Schwarz; and no weight is negative.
-    square, slack = weight * weight, 1.0 + CHECKED_RIDGE
+    square, slack = weight * weight, 1.0 + CHECKED_RIDGE + 4.0 * rounding
     if not (fits and square <= rows * squared * slack and 0.0 <= squared <= square * slack):
         found = f"has {rows:g} rows of weight {weight:g}, and {squared:g} as sum of its squares"
         raise refusal(name, found, "sums over rows", SEND_AGAIN)
@@ -447,7 +447,7 @@ def _sums_of(sent: SentBytes, model: Any) -> _Sums:
     lower = np.tril_indices(m)
     products[lower] = products[lower[::-1]] = packed
     table = np.column_stack((moved, products, np.append(products.diagonal(), squares)))
-    sums = _Sums(labels or said, tally, min(1.0, unit * (rows + 2.0)), origin, table)
+    sums = _Sums(labels or said, tally, rounding, origin, table)
     return sums if unit else _about_zero(sums)
 
 

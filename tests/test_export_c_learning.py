@@ -32,7 +32,7 @@ SOURCE = (Path(__file__).parent / "support" / "learning_device.c").read_text()
 class Device:
     """A device on this machine that runs the header of a model."""
 
-    def __init__(self, model, folder, way="C99 -Os", rows="float32", room=0):
+    def __init__(self, model, folder, way="C99 -O0", rows="float32", room=0):
         export.c(model, folder / "fan.h", learn=True, rows=rows, room=room)
         text = (folder / "fan.h").read_text("ascii")
         self.labels = [*getattr(last_step(model), "classes", ())]
