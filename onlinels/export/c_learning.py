@@ -21,14 +21,13 @@ from onlinels.pipelines import last_step
 COMMENT = re.compile(r"(/\*.*?\*/)", re.DOTALL)
 
 DEFINED = re.compile(
-    r"^#define (\w+)|^\} (\w+);|\benum \{([^}]*)\}|^(?:static|INLINE|APART|\w*KERNEL)\b[^({]*?(\w+)\(",
+    r"^#define (\w+)|^\} (\w+);|\benum \{([^}]*)\}|^(?:static|INLINE|\w*KERNEL)\b[^({]*?(\w+)\(",
     re.MULTILINE,
 )
 """Macros, types, enumerators and functions."""
 
 PLAIN = {"SUM_KERNEL": "static inline", "KERNEL": "static inline", "INLINE": "static inline"}
 PLAIN |= {"static": "static inline", "RESTRICT": "__restrict", "REORDER": ""}
-PLAIN |= {"APART": "__attribute__((noinline, unused)) static"}
 """What stands for words that choose a compiler's options."""
 
 IN_FLOAT = {
