@@ -17,6 +17,7 @@ from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
+    WindowedClassifier,
     export,
 )
 from onlinels.export import c_header
@@ -342,6 +343,11 @@ REFUSED = {
         fitted(HiddenLayer(2) | HiddenLayer(3) | LeastSquaresClassifier(), X3, ["a", "b", "c"]),
         {},
         "has the steps HiddenLayer, HiddenLayer",
+    ),
+    "windows": (
+        fitted(WindowedClassifier(LeastSquaresClassifier(1.0), 2), np.eye(6), list("ababab")),
+        {},
+        "takes windows",
     ),
     "large": (fitted(LeastSquaresRegressor(1.0), X3, [1e60, 1.0, 2.0]), {}, "as large as"),
     "weights": (TRAINED, {"weights": "int16"}, 'Pass one of "float32", "int8"'),

@@ -157,11 +157,8 @@ def layer_of(parts: Parts) -> HiddenLayer | None:
     """Return the hidden layer before a linear model; raise ValueError for any other step."""
     kinds = [type(step) for _, step in parts.steps]
     if kinds not in ([], [HiddenLayer]) or parts.shape is not None:
-        found = (
-            "has the steps " + ", ".join(kind.__name__ for kind in kinds)
-            if kinds
-            else "takes windows"
-        )
+        names = ", ".join(kind.__name__ for kind in kinds)
+        found = f"has the steps {names}" if kinds else "takes windows"
         expected = "a linear model, alone or after a HiddenLayer"
         remedy = "Export the last step alone, model[name], and compute what is before it yourself."
         raise refusal("model", found, expected, remedy)
@@ -284,7 +281,8 @@ def c(
     floats and 196,000 instructions at 32 features, or 540,000 with "int16". It uses the ridge of
     the exported model, and raises the ridge tenfold as long as single precision loses the digits.
     Weights in slots are read where they are: on little-endian machines, from addresses that are
-    multiples of 4.
+    multiples of 4. Scores are sums in single precision, and err by up to 1e-6 of the sum of the
+    absolute products.
 
     Examples
     --------

@@ -26,8 +26,12 @@ DEFINED = re.compile(
 )
 """Macros, types, enumerators and functions."""
 
-PLAIN = {"SUM_KERNEL": "static inline", "KERNEL": "static inline", "INLINE": "static inline"}
-PLAIN |= {"static": "static inline", "RESTRICT": "__restrict", "REORDER": ""}
+PORTABLE_WORDS = {
+    "SUM_KERNEL": "static inline",
+    "KERNEL": "static inline",
+    "INLINE": "static inline",
+}
+PORTABLE_WORDS |= {"static": "static inline", "RESTRICT": "__restrict", "REORDER": ""}
 """What stands for words that choose a compiler's options."""
 
 IN_FLOAT = {
@@ -52,12 +56,14 @@ def pieces_of(header: str) -> list[Piece]:
     for text in re.split(r"\n\n(?=[^\s}])|\n(?=#define)", source):
         code = COMMENT.sub("", text)
         defines = frozenset(re.findall(r"\w+", " ".join(map(" ".join, DEFINED.findall(code)))))
-        if "#if" not in code and "#endif" not in code and not defines & PLAIN.keys():
+        if "#if" not in code and "#endif" not in code and not defines & PORTABLE_WORDS.keys():
             pieces.append(Piece(text, defines, frozenset(re.findall(r"\w+", code)) - defines))
     return pieces
 
 
-def cut(headers: Iterable[str], roots: Iterable[str], prefix: str, names: Mapping[str, str]) -> str:
+def cut_out(
+    headers: Iterable[str], roots: Iterable[str], prefix: str, names: Mapping[str, str]
+) -> str:
     """Return functions of the core and all that they use, with a prefix before their names.
 
     `names` are those of other things, and other names for functions, without the prefix.
@@ -76,7 +82,7 @@ def cut(headers: Iterable[str], roots: Iterable[str], prefix: str, names: Mappin
         if word in functions and not call:  # a field or argument
             return match[0]
         if word not in own and word not in names:
-            return PLAIN.get(word, word) + call
+            return PORTABLE_WORDS.get(word, word) + call
         return f"{prefix.upper() if word.isupper() else prefix}_{names.get(word, word)}{call}"
 
     parts = COMMENT.split("\n\n".join(in_float(piece) for piece in kept))
@@ -189,7 +195,7 @@ def learning(model: Any, prefix: str, rows: str, room: int, expand: str) -> tupl
     parts = ["\n" + filled("settings", **values)]
     parts += [array_of(f"{prefix}_exported_{key}", each) for key, each in given.arrays.items()]
     parts += [expand or "\n" + filled("copy", **values), "\n"]
-    parts += [cut([*headers, own], functions, prefix, names), "\n\n"]
+    parts += [cut_out([*headers, own], functions, prefix, names), "\n\n"]
     calls = ["calls_to_learn", f"calls_of_{kind}", *(["calls_to_solve"] * given.solves)]
     calls_of_all = "".join(filled(each, **values) for each in (*calls, "calls_of_slots"))
     return explained(calls_of_all), "".join([*parts, filled(f"learn_{kind}", **values)])

@@ -81,7 +81,7 @@ def listed(items: Iterable[str], indent: str = "    ") -> str:
     return "\n".join(line[:-1] for line in lines)[:-1]
 
 
-TYPES = {
+TYPES_OF_C = {
     "float32": ("float", "f"),
     "int8": ("int8_t", ""),
     "uint8": ("uint8_t", ""),
@@ -92,7 +92,7 @@ TYPES = {
 
 def array_of(name: str, values: Matrix) -> str:
     """Return the definition of a constant array: a row of a matrix begins a new line."""
-    kind, suffix = TYPES[values.dtype.name]
+    kind, suffix = TYPES_OF_C[values.dtype.name]
     rows = [listed(f"{number!s}{suffix}" for number in row) for row in np.atleast_2d(values)]
     numbers = ",\n".join(rows).replace("-inff", "-INFINITY")
     return f"\nstatic const {kind} {name}[{values.size}] = {{\n{numbers}\n}};\n"
