@@ -139,7 +139,7 @@ def follow(folder: Path, n_rows: int, on_board: bool) -> Found:
     steps = [steps[0], instructions(first.program.parent)[1]]
     sizes = {"sums sent": len(received[0]), "weights received": len(weights)}
     if on_board:
-        sizes["program"] = sizes_of(first.program)[0]
+        sizes["program, newlib included"] = sizes_of(first.program)[0]
     return Found(before, after, difference(home, here), sizes, steps)
 
 
