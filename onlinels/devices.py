@@ -51,7 +51,7 @@ HEAD = struct.Struct("<4sBBHHHIQI")
 """Magic, version, kind, features, targets, flags, serial number, fingerprint, size of labels."""
 
 SUMS_MAGIC, WEIGHTS_MAGIC, BYTES_VERSION = b"OLSD", b"OLSW", 1
-"""What the bytes begin with."""
+"""What sums and weights begin with, and the version of both."""
 
 HAS_INTERCEPT, CLASSIFIES = 1, 2
 """Flags."""
@@ -133,7 +133,8 @@ def read_device(content: bytes, model: Any) -> DeviceRows:
     **Security.** The CRC-32 in the bytes finds damage, not forgery: who can write the bytes can
     write any rows. Verify a signature before. Sums of few rows reveal these rows.
 
-    **Cost.** About ten times the memory of the bytes, and ``M^3 / 3`` operations for M features.
+    **Cost.** About 40 times the memory of the bytes, 20 times for float32, and ``M^3 / 3``
+    operations for M features: 25 ms for 64 whole numbers, and 7 ms for float32.
 
     Examples
     --------
