@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from device.board import missing
 
 from support.pictures import is_drawn
+from support.slow import the_rest_slow
 
 pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
@@ -82,6 +84,29 @@ def test_patients_are_removed_once_and_without_a_trace(printed, tmp_path):
     assert min(with_them) > 1e-4
     assert re.search(r"Asked again: patient \d+ was removed at 20", output)
     assert is_drawn(tmp_path / "remove_person.png")
+
+
+@pytest.mark.parametrize("words", the_rest_slow([["--rows", "60"], ["--qemu"]]))
+def test_a_fan_knows_what_another_has_learnt(printed, tmp_path, words):
+    if packages := missing("--qemu" in words):
+        pytest.skip(packages)
+    output = printed("device.__main__", *words)
+    before, after = (
+        [float(share) for share in re.findall(r"[\d.]+(?=%)", line)]
+        for line in re.search(r"labels before (.*) right labels after (.*) Diff", output).groups()
+    )
+    assert before == pytest.approx([100.0, 100.0, 0.0], abs=5.0)
+    assert min(after) > 90.0
+    assert float(re.search(r"model of all rows (\S+)", output)[1]) < 1e-9
+    assert ("Instructions to learn" in output) == ("--qemu" in words)
+    assert is_drawn(tmp_path / "device.png")
+
+
+def test_devices_without_a_compiler_are_one_sentence(printed, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SystemExit):
+        printed("device.__main__")
+    assert "Install a C compiler: apt install gcc" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -162,6 +163,49 @@ def pictures(shape, n_images=120):
     for half, row in enumerate((shape[0] // 4, 3 * shape[0] // 4)):
         images[half::2, row - 1 : row + 2, 2:5] += 2.0
     return images, np.array(y * (n_images // 2))
+
+
+ARDUINO = """
+#include <stdint.h>
+#include <stddef.h>
+template <class T> void measure(T *x) { *x = 0; }
+void delay(int);
+struct String {
+    const char *c_str();
+};
+struct Stream {
+    void begin(int);
+    int available();
+    String readStringUntil(char end);
+    void println(const char *text);
+    void write(uint8_t byte);
+} Serial;
+"""
+
+
+def test_sketches_for_microcontrollers_compile(tmp_path):
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++")
+    model = LeastSquaresClassifier()
+    model.learn_many(np.eye(2), ["still", "running"])
+    page = (GUIDE / "device.md").read_text("utf-8")
+    sketches = re.findall(r"^```cpp\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    for sketch in sketches:
+        learns = re.search("fan_(learner|answers)_t", sketch)
+        learn = {"learn": True, "rows": "int16", "room": 2} if learns else {}
+        onlinels.export.c(model, tmp_path / "fan.h", **learn)
+        (tmp_path / "sketch.cpp").write_text(ARDUINO + sketch)
+        command = [
+            "g++",
+            "-std=c++11",
+            "-Wall",
+            "-Wextra",
+            "-fsyntax-only",
+            tmp_path / "sketch.cpp",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert not done.stderr
+    assert len(sketches) == 4
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (16, 11), (12, 12, 1), (24, 24, 3), (30, 25, 4)])
