@@ -27,14 +27,6 @@ def printed(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_a_stream_of_images_equals_the_batch_solve(printed, tmp_path):
-    output = printed("stream_images", "--quick", "--output", "picture.png")
-    assert float(re.search(r"difference to batch weights (\S+)", output)[1]) < 1e-6
-    assert "another label by batch weights 0" in output
-    assert re.search(r"order of appearance (?:[0-8] ){9}9", output)
-    assert is_drawn(tmp_path / "picture.png")
-
-
 def test_the_tour_follows_a_stream_merges_removes_and_serves(printed, tmp_path):
     output = printed("tour", "--quick")
     ours, theirs, last = (
@@ -55,24 +47,6 @@ def test_the_tour_follows_a_stream_merges_removes_and_serves(printed, tmp_path):
     assert is_drawn(tmp_path / "tour.png")
 
 
-REFUSED = [
-    ("stream_images", "--output nowhere/a.png", "the folder of nowhere/a.png does not exist"),
-    ("stream_images", "--data nowhere.npz", "nowhere.npz"),
-    ("stream_images", "--quick --batch-size 500", "expected at most 400, half of the stream"),
-    ("stream_images", "--batch-size 0", "not a whole number of at least 1"),
-    ("new_classes", "--limit 1", "1 items hold fewer than two classes, .* a larger --limit"),
-    ("new_classes", "--limit 5", r"5 items hold no item to test of class \d, .* larger --limit"),
-    ("new_classes", "--images no.npz", r"no\.npz|Run: pip install 'onlinels\[embeddings\]'"),
-]
-
-
-@pytest.mark.parametrize(("demo", "words", "message"), REFUSED)
-def test_a_command_line_that_cannot_be_is_one_sentence(printed, capsys, demo, words, message):
-    with pytest.raises(SystemExit):
-        printed(demo, *words.split())
-    assert re.search(message, capsys.readouterr().err)
-
-
 def test_patients_are_removed_once_and_without_a_trace(printed, tmp_path):
     output = printed("remove_person")
     rows = re.findall(r"patients? +(\de-\d+) +(\de-\d+)", output)
@@ -82,31 +56,6 @@ def test_patients_are_removed_once_and_without_a_trace(printed, tmp_path):
     assert min(with_them) > 1e-4
     assert re.search(r"Asked again: patient \d+ was removed at 20", output)
     assert is_drawn(tmp_path / "remove_person.png")
-
-
-@pytest.mark.slow
-def test_classes_arrive_one_task_after_another(printed, tmp_path):
-    output = printed("new_classes", "--limit", "900", "--output", "classes.png")
-    curves = re.findall(r"(?:one pass|mean|SGD|all rows) ((?:[\d.]+% ?){5})", output)
-    ours, mean, descent, all_at_once = [float(curve.split()[-1].rstrip("%")) for curve in curves]
-    assert ours > max(mean, descent)
-    assert ours > all_at_once - 1.0
-    differences = re.findall(r"difference to batch weights (\de-\d+)", output)
-    assert len(differences) == 2
-    assert max(map(float, differences)) < 1e-9
-    assert is_drawn(tmp_path / "classes.png")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [["1"], ["2"], ["2", "--kill"]])
-def test_workers_merge_into_the_model_of_one_process(printed, tmp_path, words):
-    pytest.importorskip("distributed", reason="it comes with the extra dask")
-    output = printed("many_workers", "--quick", "--workers", *words)
-    assert "Images learnt 2,400 and 2,400" in output
-    assert ("one worker killed" in output) == ("--kill" in words)
-    assert "another label 0" in output
-    assert float(re.search(r"largest relative difference (\S+)", output)[1]) < 1e-9
-    assert is_drawn(tmp_path / "many_workers.png")
 
 
 @pytest.mark.slow
@@ -126,15 +75,6 @@ def test_a_broken_file_is_unlearnt(printed, tmp_path, capsys):
         with pytest.raises(SystemExit):
             printed("out_of_core", *words)
         assert message in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_few_labels_are_asked_for(printed, tmp_path):
-    output = printed("label_saving", "--quick")
-    shares = [float(share) for share in re.findall(r"\d+: ([\d.]+)%", output)]
-    assert len(shares) == 6
-    assert min(shares) > 70.0
-    assert is_drawn(tmp_path / "label_saving.png")
 
 
 @pytest.mark.slow

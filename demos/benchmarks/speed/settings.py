@@ -266,7 +266,7 @@ CASES: tuple[Case, ...] = (
 )
 
 ELSEWHERE = {
-    ("ShallowConvClassifier", ""): "stage1.py, hidden.py and network.py: images",
+    ("ShallowConvClassifier", ""): "network.py: images",
     ("WindowedClassifier", ""): "the cost is that of the features of windows",
     ("StreamClassifier", "seed"): "no influence",
     ("StreamRegressor", "seed"): "no influence",
