@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import multiprocessing
 import os
 import platform
@@ -100,80 +99,10 @@ class ResultsFile:
         return found
 
 
-# -- models on streams ----------------------------------------------------------------------------
-
-Measured = dict[str, dict[str, dict[str, float]]]
-"""Figures by stream, by model and by name."""
-
-Line = tuple[str, list[float], str, Any]
-"""A name, a value per model, the format of values, and the rule for the best: min, max or None."""
-
-
-def measure_and_report(
-    arguments: argparse.Namespace,
-    sources: Mapping[str, Any],
-    measure: Callable[[Mapping[str, Any], ResultsFile, argparse.Namespace], dict[str, str]],
-    report: Callable[[list[str], ResultsFile, argparse.Namespace], None],
-) -> int:
-    """Measure models on streams, report results and errors, and return the exit status."""
-    results = ResultsFile(arguments.out / "results.jsonl")
-    failed = measure(sources, results, arguments)
-    report(list(sources), results, arguments)
-    for name, message in failed.items():
-        print(f"Not measured: {name}. {message}", file=sys.stderr)
-    return 1 if failed else 0
-
-
 def versions(*libraries: str) -> dict[str, str]:
     """Return the versions of Python, of onlinels and of other libraries."""
     found = {"python": platform.python_version(), "onlinels": __version__}
     return found | {library: version(library) for library in libraries}
-
-
-def shared_streams(measured: Measured, models: list[str]) -> list[str]:
-    """Return the streams on which all of these models were measured."""
-    return [stream for stream, found in measured.items() if set(models) <= set(found)]
-
-
-def values_of(measured: Measured, models: list[str], stream: str, name: str) -> list[float]:
-    """Return a figure of every model on a stream, NaN if it was not measured."""
-    found = measured[stream]
-    return [found[model][name] if model in found else math.nan for model in models]
-
-
-def cells(line: Line, mark: str) -> list[str]:
-    """Return the values as text, with the best ones marked."""
-    _, values, form, best = line
-    known = [value for value in values if not math.isnan(value)]
-    chosen = best(known) if best is not None and known else None
-    texts = ["" if math.isnan(value) else format(value, form) for value in values]
-    return [
-        mark.format(text) if value == chosen else text
-        for value, text in zip(values, texts, strict=True)
-    ]
-
-
-def print_sheet(title: str, models: list[str], lines: list[Line]) -> None:
-    table = table_of("", *models, title=title)
-    for line in lines:
-        table.add_row(line[0], *cells(line, "[bold]{}[/bold]"))
-    print_table(table)
-
-
-def markdown(title: str, models: list[str], lines: list[Line]) -> str:
-    rows = [["", *models], ["---", *["---:"] * len(models)]]
-    rows += [[line[0], *cells(line, "**{}**")] for line in lines]
-    return "\n".join([f"{title}:", "", *(f"| {' | '.join(row)} |" for row in rows), ""])
-
-
-def in_times(measured: Measured, ours: str, peer: str) -> str:
-    """Describe how much longer than our model a peer takes per row."""
-    shared = [measured[stream] for stream in shared_streams(measured, [ours, peer])]
-    ratios = [found[peer]["microseconds"] / found[ours]["microseconds"] for found in shared]
-    return (
-        f"{peer} takes {statistics.median(ratios):.2f} times as long per row as {ours} (median "
-        f"over the streams; {min(ratios):.2f} to {max(ratios):.2f})."
-    )
 
 
 # -- processes, times and memory ------------------------------------------------------------------
