@@ -654,6 +654,9 @@ def check_path(name: str, value: Any) -> Path:
 
 def check_kind(name: str, value: Any, kinds: tuple[type, ...], expected: str = "") -> None:
     """Raise TypeError unless `value` is an instance of one of `kinds`."""
+    if isinstance(value, type) and issubclass(value, kinds):
+        found, remedy = f"is the class {value.__name__}", f"Pass {value.__name__}(...)"
+        raise TypeError(f"{name} {found}, expected an object of it. {remedy}.")
     if not isinstance(value, kinds):
         known = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"{name}={value!r} must be {expected or f'a {known}. Pass a {known}.'}")

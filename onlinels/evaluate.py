@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import reprlib
 from collections import UserList
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, count
+from numbers import Real
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from onlinels.checks import (
     by_row,
     check_count,
     check_kind,
+    check_number,
     check_weights,
     refusal,
     wrong_type,
@@ -178,6 +181,112 @@ def in_form_of(model: Any, X: Any, ends: Iterator[int]) -> Iterator[int]:
                     step._take_form(form)
 
 
+class Arrivals:
+    """Times of rows and delays of their targets, as river's loop asks for them, row by row.
+
+    Raises TypeError or ValueError for those that it could not take.
+    """
+
+    def __init__(self, moment: Any, delay: Any) -> None:
+        if not (moment is None or isinstance(moment, str) or callable(moment)):
+            remedy = "Pass a function for a name of another type, such as lambda x: x[0]."
+            raise wrong_type("moment", moment, "the name of a feature, or a function of x", remedy)
+        if delay is None and moment is not None:
+            remedy = "Pass the time until targets are known, or 0."
+            raise refusal("delay", "is None", "a time to add to those of moment", remedy)
+        self.is_told = isinstance(delay, str) or callable(delay)
+        self._moment, self._delay, self._time = moment, delay, None
+        if not self.is_told and delay is not None:
+            self._check(delay)
+
+    def arguments(self) -> tuple[Any, Any]:
+        """Return `moment` and `delay` for river."""
+        moment = None if self._moment is None else self.moment
+        return moment, self.delay if self.is_told else self._delay
+
+    def moment(self, x: Any) -> Any:
+        """Return the time of a row."""
+        self._time = _told("moment", self._moment, x)
+        if not self.is_told:
+            self._check(self._delay)
+        return self._time
+
+    def delay(self, x: Any, y: Any) -> Any:
+        """Return the delay of a row's target."""
+        delay = _told("delay", self._delay, x, y)
+        self._check(delay)
+        return delay
+
+    def _check(self, delay: Any) -> None:
+        """Raise unless a delay can be added to the time of the row, and is not negative."""
+        if isinstance(delay, (dt.timedelta, np.timedelta64)):
+            if self._moment is None:
+                expected = "a number of rows, because rows have no times without moment"
+                remedy = "Pass as moment the name of the feature with the time."
+                raise wrong_type("delay", delay, expected, remedy)
+            if delay < 0 * delay:
+                raise refusal(
+                    "delay", f"is {delay!r}", "at least 0", "Pass the time until a target."
+                )
+        elif self._moment is None or isinstance(delay, (Real, str)):
+            check_number("delay", delay, lambda number: number >= 0.0, "at least 0")
+        if self._time is not None:
+            try:
+                self._time + delay
+            except TypeError as error:
+                expected = f"what can be added to {self._time!r}, which moment gives"
+                remedy = "Pass a datetime.timedelta for dates, and a number for numbers."
+                raise wrong_type("delay", delay, expected, remedy) from error
+
+
+def _told(argument: str, source: Any, *row: Any) -> Any:
+    """Return what the name of a feature, or a function, tells of a row (x,) or (x, y)."""
+    if callable(source):
+        return source(*row)
+    try:
+        return row[0][source]
+    except (KeyError, IndexError, TypeError) as error:
+        found = f"is {source!r}, which is not in the row {reprlib.repr(row[0])}"
+        remedy = "Check the spelling, or pass a function."
+        raise refusal(argument, found, "the name of a feature of every row", remedy) from error
+
+
+class KeyedRows:
+    """A stream model, or a pipeline that ends in one, whose rows have keys in river's loop.
+
+    So every label finds the forecast of its row. Rows come `with_numbers`.
+    """
+
+    _supervised = True
+
+    def __init__(self, model: Any, counted: Counted) -> None:
+        self._model, self._last, self._n_asked = model, last_step(model), 0
+        is_probable = isinstance(model, base.Classifier) and not counted.requires_labels
+        self._predict = model.predict_proba_one if is_probable else model.predict_one
+        # Other rows may wait in the model.
+        known = (key for key in self._last.waiting.keys if isinstance(key, int))
+        self._first = 1 + max(known, default=-1)
+
+    def predict_one(self, x: Any, number: int, **given: Any) -> Any:
+        """Return the answer to the question of the metric."""
+        self._n_asked += 1
+        return self._predict(x, key=self._first + number, **given)
+
+    def learn_one(self, x: Any, y: Any, number: int, **given: Any) -> None:
+        """Learn a row, without a key if its forecast was the oldest of too many."""
+        key = self._first + number
+        may_lack = self._n_asked - number > self._last.max_waiting
+        if not may_lack or key in self._last.waiting.keys:
+            given["key"] = key
+        self._model.learn_one(x, y, **given)
+
+
+def with_numbers(rows: Iterable[Any]) -> Iterator[Any]:
+    """Yield the rows of a stream as triples with their numbers."""
+    for number, (x, y, *options) in enumerate(rows):
+        yield x, y, dict(*options) | {"number": number}
+
+
 def by_rows(
     rows: Iterable[Any], model: Any, counted: Any, window: int, moment: Any, delay: Any
 ) -> Iterator[int]:
@@ -186,6 +295,9 @@ def by_rows(
 
     n_rows, numbers = 0, count()
     rows = (row for row, _ in zip(rows, numbers, strict=False))
+    is_late = moment is not None or delay not in (None, 0, 1)
+    if is_late and hasattr(last_step(model), "learn_late"):
+        rows, model = with_numbers(rows), KeyedRows(model, counted)
     for state in evaluate.iter_progressive_val_score(
         rows, model, counted, moment, delay, step=window
     ):
@@ -400,7 +512,8 @@ def progressive_val_score(
     Langford), also called prequential evaluation (Dawid) or test-then-train. The arguments are
     those of river's ``evaluate.progressive_val_score``, and the metric has the value that river's
     function returns: it counts the same predictions in the same order, including those before the
-    first learnt row.
+    first learnt row. If targets are late, `StreamClassifier` and `StreamRegressor` are passed a key
+    with each row, which river's function does not do.
 
     Parameters
     ----------
@@ -481,6 +594,7 @@ def progressive_val_score(
     elif not (w is None and t is None):
         remedy = 'Pass triples (x, y, {"w": w, "t": t})'
         raise TypeError(f"w or t is given with a stream, expected None. {remedy}.")
+    moment, delay = Arrivals(moment, delay).arguments()
     counted, method = Counted(metric), batch_method(model, metric)
     if table is None:
         ends = by_rows(checked_rows(dataset), model, counted, window, moment, delay)

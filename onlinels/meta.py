@@ -37,6 +37,7 @@ from onlinels.linear.scoring import (
     calibrate,
     log_losses,
     table_of,
+    with_unseen_labels,
 )
 from onlinels.linear.single import rows_of
 from onlinels.locks import Lock, all_held
@@ -64,7 +65,7 @@ from onlinels.rows.batch import (
     source_of,
     warn_of_other_columns,
 )
-from onlinels.rows.labels import Label, read_label, read_labels
+from onlinels.rows.labels import Label, read_known_labels, read_label, read_labels
 from onlinels.saving import (
     locked_copy,
     locked_deepcopy,
@@ -546,9 +547,19 @@ class CalibratedClassifier(WrappedClassifier):
     ----------
     classifier : LeastSquaresClassifier, ShallowConvClassifier, or a pipeline that ends in one
         The model to calibrate. It learns and predicts labels as it does without the wrapper.
+    labels : sequence of labels, optional
+        Labels of classes that are known beforehand, also if no row of them has come: see the notes.
 
     Notes
     -----
+    **Classes that have not come.** With `labels`, `predict_proba_one` names all of them from the
+    first question on, in equal shares before the first row. After n rows learnt, of K classes in
+    all, a class without rows has the probability 1/2 / (n + K/2), the estimate of Krichevsky and
+    Trofimov, and the classes with rows share the rest as they would without `labels`. No
+    probability of two or more labels is 0 or 1. A class that `labels` do not name is learnt as
+    ever, and then counts in K. Labels, scores and what is learnt stay the same. A class that a dict
+    of the model's `priors` names has its prior instead, times what the others of `labels` leave.
+
     **Batches.** The scale depends on the order of the rows, but not on the size of the batches:
     `learn_many` and `learn_one` in a loop result in the same classifier, to rounding. In two cases
     a mini-batch is scored as a whole before any of its rows is learnt, and the scale depends a
@@ -572,6 +583,11 @@ class CalibratedClassifier(WrappedClassifier):
 
     **Rows.** Rows with a new label do not change the scale. The weights of rows count.
 
+    References
+    ----------
+    R. Krichevsky and V. Trofimov, "The performance of universal encoding", IEEE Transactions on
+    Information Theory 27 (1981).
+
     Examples
     --------
     >>> from river import datasets, evaluate, metrics
@@ -583,7 +599,7 @@ class CalibratedClassifier(WrappedClassifier):
     0.29
     """
 
-    def __init__(self, classifier: base.Estimator) -> None:
+    def __init__(self, classifier: base.Estimator, *, labels: Any = None) -> None:
         last = last_step(classifier)
         scores = isinstance(last, ScoringClassifier) and not isinstance(last, WrappedClassifier)
         # StreamClassifier learns a scale of its own, and does not merge.
@@ -592,8 +608,13 @@ class CalibratedClassifier(WrappedClassifier):
             remedy = "A StreamClassifier calibrates itself: pass LeastSquaresClassifier()."
             raise wrong_type("classifier", last, known, remedy)
         self.classifier = classifier
+        self.labels = read_known_labels(labels)
         self._losses: Floats = np.zeros(len(SOFTMAX_SCALES))
         self._lock = Lock()
+
+    def __setstate__(self, state: Any) -> None:
+        # In files of earlier versions there are no labels.
+        unpacked_state(self, state if "labels" in state else state | {"labels": None})
 
     @property
     def scale(self) -> float:
@@ -601,13 +622,26 @@ class CalibratedClassifier(WrappedClassifier):
         return best_scale(self._losses)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample, {} before anything is learnt."""
+        """Return the probability of every class for one sample, also of classes without rows.
+
+        Without `labels`, the result is {} before anything is learnt.
+
+        Examples
+        --------
+        >>> from onlinels import LeastSquaresClassifier
+        >>> model = CalibratedClassifier(LeastSquaresClassifier(), labels=["ok", "fault"])
+        >>> model.learn_many([{"rms": 0.2}] * 99, ["ok"] * 99)
+        >>> model.predict_proba_one({"rms": 0.9})
+        {'ok': 0.995, 'fault': 0.005}
+        """
         with self._lock:
             rows = self._core_rows
             if rows is not None:
                 known = rows.calibrated(x, SOFTMAX_SCALES, self._losses, SCALE_PENALTIES)
                 if known is not NotImplemented:
-                    return known  # type: ignore[no-any-return]
+                    if self.labels is None:
+                        return known  # type: ignore[no-any-return]
+                    return with_unseen_labels(known, self.labels, self.classifier.count)
             return super().predict_proba_one(x)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
@@ -664,11 +698,12 @@ class CalibratedClassifier(WrappedClassifier):
         if ask == "predict_one":
             answers = labels_before(found)
         elif ask is not None:
-            rows = zip(probabilities.tolist(), found.known.tolist(), strict=True)
-            for row, n in rows:
+            rows = zip(probabilities.tolist(), found.known.tolist(), counts.tolist(), strict=True)
+            for row, n, count in rows:
                 shares, unseen = np.array(row[:n]), found.model._unseen(n)
                 shares *= 1.0 - sum(unseen.values())
-                answers.append(dict(zip(classes[:n], shares.tolist(), strict=True)) | unseen)
+                before = dict(zip(classes[:n], shares.tolist(), strict=True)) | unseen
+                answers.append(with_unseen_labels(before, self.labels or (), count))
         calls = (vars(last).update, vars(found.model)), (vars(self).update, {"_losses": losses})
         return answers, classes, calls
 
@@ -730,7 +765,7 @@ class CalibratedClassifier(WrappedClassifier):
 
     def empty(self) -> Self:
         """Return a wrapper of the same settings and fixed features that has learnt nothing."""
-        return type(self)(emptied(self.classifier))
+        return type(self)(emptied(self.classifier), labels=self.labels)
 
     def merge(self, other: Self) -> Self:
         """Add another wrapper in place: merge its model, and add its log-losses of every scale.

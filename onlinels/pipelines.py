@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
+import numbers
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import reduce
 from typing import Any, TypeVar
 
 from river import base
 
-from onlinels.checks import differing_settings, refusal, same, wrong_type
+from onlinels.checks import check_kind, differing_settings, refusal, same, wrong_type
 from onlinels.features.transformer import FixedTransformer
 from onlinels.rows.batch import (
     Batch,
@@ -333,6 +335,10 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None, **when: Any) -> None
     _unlearn(model, "many", X, y, w, when)
 
 
+NOT_ASKED = "_", "learn", "unlearn"
+"""Beginnings of the names of what `ask` does not ask."""
+
+
 def ask(model: Any, question: str, X: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Ask the model at the end of a pipeline what pipelines have no method for.
 
@@ -356,8 +362,9 @@ def ask(model: Any, question: str, X: Any = None, *args: Any, **kwargs: Any) -> 
 
     Raises
     ------
-    ValueError
-        If the model has no such method or attribute, or it is one that changes the model.
+    TypeError, ValueError
+        If the question is not a text, if the model has no such method or attribute, or if it is one
+        that changes the model.
 
     Examples
     --------
@@ -370,22 +377,34 @@ def ask(model: Any, question: str, X: Any = None, *args: Any, **kwargs: Any) -> 
     >>> low < 8.0 < high, ask(model, "weight_errors").shape
     (True, (1, 1))
     """
+    check_kind("question", question, (str,), "a text, such as 'predict_interval_one'.")
     last, is_asked = last_step(model), X is not None
     asked = (_transformed(model, question, X),) if is_asked else ()
     if not hasattr(last, question) and hasattr(last, "_wrapped_model"):
         return ask(last._wrapped_model, question, *asked, *args, **kwargs)
-    found = getattr(last, question, None)
-    if found is None or question.startswith(("_", "learn", "unlearn")):
-        known = "the name of a method or attribute that tells, such as 'predict_interval_one'"
-        found, remedy = f"is {question!r}", f"Pass one that a {type(last).__name__} has."
-        raise refusal("question", found, known, remedy)
+    if question.startswith(NOT_ASKED) or not hasattr(last, question):
+        raise _not_answered(last, question)
+    found = getattr(last, question)
     return found(*asked, *args, **kwargs) if callable(found) else found
+
+
+def _not_answered(model: Any, question: str) -> ValueError:
+    """Return an error that names the questions that a model answers and that are spelt alike."""
+    names = [name for name in dir(model) if not name.startswith(NOT_ASKED)]
+    alike = get_close_matches(question, names) or ["predict_one", "classes", "count"]
+    known = [repr(name) for name in alike if name in names]
+    remedy = f"Pass one of its own, such as {' or '.join(known)}." if known else "Pass a model."
+    expected = f"a method or attribute of a {type(model).__name__} that does not change it"
+    return refusal("question", f"is {question!r}", expected, remedy)
 
 
 def _transformed(model: Any, method: str, X: Any) -> Any:
     """Return a sample or rows as the steps before the last one transform them, for a method."""
     if not is_pipeline(model):
         return X
+    if isinstance(X, numbers.Number):
+        remedy = "Ask the last step, model[-1], itself, as in model[-1].forecast_interval(24, xs)."
+        raise wrong_type("X", X, "a sample or rows, which the steps transform", remedy)
     rows = "many" if method.endswith("many") else "one"
     return getattr(model, f"transform_{rows}")(X)
 

@@ -76,8 +76,13 @@ ESTIMATOR_TERMS = {
     r"\baccumulator=": "solver=",
     r"\bw holds\b": "sample_weight holds",
     r"\bseed=": "random_state=",
+    r"\bMake all models with one model's empty\(\)": "Make all estimators with sklearn.base.clone",
+    r"\bLeastSquaresMultiTargetRegressor\b": "y of shape (n_samples, n_targets)",
+    r"\briver's preprocessing\.StatImputer, which fills None": "scikit-learn's SimpleImputer",
+    r"\briver's preprocessing\.OneHotEncoder": "scikit-learn's OneHotEncoder",
+    r"\briver's FeatureHasher\(": "scikit-learn's HashingVectorizer(",
 }
-"""Parameter names in the messages of the inner models, and the names of the estimators here."""
+"""Names in the messages of the inner models, and what estimators have in their place."""
 
 FLOAT_TYPES = (np.float64, np.float32)
 
@@ -167,7 +172,8 @@ class IncrementalModel(BaseEstimator):
         known = alpha == "auto" if isinstance(alpha, str) else is_number and float(alpha) >= 0.0
         if not known:
             found, expected = f"alpha={reprlib.repr(alpha)}", 'a number of at least 0, or "auto"'
-            raise refusal(found, "is not known", expected, "For more, fit several estimators.")
+            remedy = "For another alpha per target, fit an estimator per target."
+            raise refusal(found, "is not known", expected, remedy)
         return alpha
 
     def _current(self) -> Any:
@@ -221,6 +227,8 @@ class IncrementalModel(BaseEstimator):
     def _asked(self, X: Any) -> tuple[Any, Batch]:
         """Return the river model and checked rows to predict."""
         model = self._current()
+        if model._state.is_blank:
+            raise refusal("Every row", "has been unlearnt", "at least one", "Learn rows first.")
         X = validate_data(self, readable_rows(X), **VALIDATION_SETTINGS, reset=False)
         # Validated already: reading the values once more would take a third of the time.
         batch = self._batch(X) if issparse(X) else Batch(len(X), lambda: X, (self._layout,), X)
@@ -311,7 +319,8 @@ class IncrementalModel(BaseEstimator):
         >>> (a + b).n_samples_seen_, a.merge(b).n_samples_seen_
         (4, 4)
         """
-        check_mergeable(self, other)
+        with held(self):
+            check_mergeable(self, other)
         with held(self, other):
             if hasattr(self, "_model") and hasattr(other, "_model"):
                 self._join(other)
@@ -713,8 +722,6 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     def _scores(self, X: Any) -> Floats:
         """Return scores (n, n_classes) for targets 0 and 1, in the order of the river model."""
         model, batch = self._asked(X)
-        if not model.classes:
-            raise refusal("Every row", "has been unlearnt", "at least one", "Learn rows first.")
         return scores_of(model, batch)
 
     score = matched_by_position(ClassifierMixin.score)

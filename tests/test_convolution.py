@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.signal import convolve2d
 from scipy.stats import norm
 
-from onlinels import ConvolutionalFeatures
+from onlinels import ConvolutionalFeatures, LeastSquaresClassifier
 from onlinels.features import convolution
 from onlinels.features.filters import hand_designed
 from onlinels.images import Patches
@@ -274,3 +274,16 @@ test_bad_settings = settings_refused(
         ({"dtype": "int8"}, ValueError, "dtype='int8'"),
     ],
 )
+
+
+def test_images_of_another_size_are_refused_by_the_model_after_the_features():
+    random = np.random.default_rng(0)
+    model = ConvolutionalFeatures() | LeastSquaresClassifier(1.0)
+    for label in "ab":
+        model.learn_one({"image": random.random((12, 12))}, label)
+    for size in (10, 14):
+        other = {"image": random.random((size, size))}
+        for call in (lambda x: model.learn_one(x, "a"), model.predict_one):
+            with pytest.raises(ValueError, match="as many as in other rows"):
+                call(other)
+    assert model["LeastSquaresClassifier"]._state.statistics.count == 2

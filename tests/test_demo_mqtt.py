@@ -16,9 +16,12 @@ pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 pytest.importorskip("paho.mqtt", reason="needs paho-mqtt: pip install '.[mqtt]'")
 
-from mqtt_sensors.learner import Learner, Reading, Topics, read_message
+from alarms import AlarmLog, draw
+from mqtt_sensors.__main__ import watched
+from mqtt_sensors.learner import Learner, Reading, Topics, read_message, scaled
 from mqtt_sensors.simulator import labelled_rows, publish, script
 
+from onlinels.explain import feature_effects
 from support.killable_demo import Death, outcome, start
 from support.pictures import is_drawn
 from support.processes import PATIENCE, started
@@ -65,6 +68,43 @@ def test_what_is_no_state_is_refused(tmp_path):
     with pytest.raises(ValueError, match="move it away"):
         Learner.load(tmp_path / "state")
     assert (tmp_path / "state").read_bytes() == b"damaged"
+
+
+def test_a_state_in_other_units_is_refused(tmp_path, monkeypatch):
+    Learner().save(tmp_path / "state")
+    monkeypatch.setattr("mqtt_sensors.learner.UNIT", 1.0)
+    with pytest.raises(ValueError, match="another USUAL or UNIT"):
+        Learner.load(tmp_path / "state")
+
+
+def test_a_watched_learner_logs_forecasts_labels_and_the_last_alarm(tmp_path):
+    watched_one, alone = Learner(), Learner()
+    log = watched(watched_one, AlarmLog())
+    messages = script(1000)
+    for message in messages:
+        watched_one.handle(message)
+        alone.handle(message)
+    assert essence(watched_one) == essence(alone)
+    readings = {each.key: each.values for each in messages if isinstance(each, Reading)}
+    labels = {each.key: each.value for each in messages if not isinstance(each, Reading)}
+    assert {key: each.fault for key, each in log.forecasts.items()} == {
+        key: labels[key] == "anomaly" if key in labels else None for key in readings
+    }
+    assert all(each.label_time >= each.time >= 0.0 for each in log.labelled())
+    right = sum((each.probability >= log.threshold) == each.fault for each in log.labelled())
+    # Before the first label, the learner predicts nothing, which is no alarm.
+    assert 0 <= right - watched_one.right <= 80
+    values, effects = log.reasons
+    last = next(key for key in reversed(log.forecasts) if log.forecasts[key] is log.last_alarm)
+    assert values == readings[last]
+    then = Learner()
+    for message in messages:
+        if message == Reading(last, values):
+            break
+        then.handle(message)
+    assert effects == pytest.approx(feature_effects(then.model, scaled(values))["anomaly"])
+    draw(tmp_path / "picture.png", log, "s")
+    assert is_drawn(tmp_path / "picture.png")
 
 
 DEATHS = [
@@ -178,6 +218,9 @@ def test_the_demo_as_its_user_runs_it(tmp_path, port):
     found = re.search(r"Difference to batch weights ([\d.]+e[+-]\d+)", output)
     assert float(found[1]) < 1e-8
     assert is_drawn(tmp_path / "picture.png")
+    code, output = outcome(begin(words, tmp_path))
+    assert code == 0, output
+    assert "No new reading came" in output
 
 
 @needs_broker

@@ -172,3 +172,17 @@ def test_bad_functions_are_refused_also_for_a_file(function, error, match):
 def test_a_file_without_an_embedding_takes_no_function():
     with pytest.raises(ValueError, match="holds no Embedding"):
         onlinels.loads(onlinels.dumps(LeastSquaresClassifier()), embed=embed)
+
+
+def test_an_array_is_a_sample_and_a_single_image_is_no_batch():
+    images = np.random.default_rng(0).random((4, 6, 5, 3))
+    embedding = Embedding(lambda items: [np.mean(item, axis=(0, 1)) for item in items], (6, 5, 3))
+    model = embedding | LeastSquaresClassifier(1.0)
+    for image, label in zip(images, "abab", strict=True):
+        model.learn_one(image, label)
+    assert [model.predict_one(image) for image in images] == model.predict_many(images).tolist()
+    assert model.predict_one(images[0]) == model.predict_one({"image": images[0]})
+    with pytest.raises(ValueError, match=r"shape \(6, 5, 3\) of one item, .* Pass X\[None\]"):
+        model.predict_many(images[0])
+    with pytest.raises(ValueError, match="x holds None"):
+        model.predict_one({"image": None})

@@ -1,7 +1,9 @@
 """Progressive validation: river's values, from streams and tables; learning curves; delays."""
 
 import datetime as dt
+import math
 import sys
+import warnings
 from functools import partial
 from itertools import islice
 
@@ -34,6 +36,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     StreamClassifier,
+    dumps,
     progressive_val_score,
 )
 from onlinels.rows.batch import samples_of
@@ -204,6 +207,58 @@ def test_delays_and_moments_are_those_of_river(how):
         assert score.metric.get() == expected.get()
 
 
+def equal_rows(n_rows=300):
+    """Return rows of few values, with weights, labels in runs, and random delays in `late`."""
+    random = np.random.default_rng(2)
+    late = random.exponential(20.0, n_rows).astype(int) + 1
+    return [
+        ({"a": float(random.integers(3))}, "xyz"[n // 15 % 3], {"w": random.choice([0.5, 2.0])})
+        for n in range(n_rows)
+    ], late.tolist()
+
+
+@pytest.mark.parametrize("as_pipeline", [False, True])
+@pytest.mark.parametrize("max_waiting", [4096, 8])
+def test_rows_of_stream_models_have_keys_if_labels_are_late(as_pipeline, max_waiting):
+    """Each label is learnt with the forecast of its row, unless it was the oldest of too many."""
+    rows, late = equal_rows()
+    model = StreamClassifier(max_waiting=max_waiting)
+    expected, metric, due = model.clone(), metrics.CrossEntropy(), []
+    for number, (x, _, _) in enumerate((*rows, (None, None, None))):
+        for row in [row for row in due if x is None or row + late[row] <= number]:
+            due.remove(row)
+            x_of_row, y, options = rows[row]
+            key = {"key": row} if row in expected.waiting.keys else {}
+            expected.learn_one(x_of_row, y, options["w"], **key)
+        if x is not None:
+            expected.predict_proba_one(x, key=number)
+            due.append(number)
+            due.sort(key=lambda row: row + late[row])
+    delays = iter(late)
+    evaluated = compose.Select("a") | model if as_pipeline else model
+    progressive_val_score(iter(rows), evaluated, metric, delay=lambda x, y: next(delays))
+    assert (model.count, model.waiting.n_forecasts) == (300, 0)
+    assert dumps(model) == dumps(expected)
+
+
+def test_keys_of_an_evaluation_are_none_that_wait_in_the_model():
+    model, (rows, _) = StreamClassifier(), equal_rows(40)
+    for key in (0, 7, "k", b"k"):
+        model.predict_one({"a": 9.0}, key=key)
+    progressive_val_score(rows, model, metrics.Accuracy(), delay=5)
+    assert (model.count, model.waiting.keys) == (40, (0, 7, "k", b"k"))
+
+
+def test_stream_models_score_better_with_keys_where_rows_are_equal():
+    (rows, _), scores = equal_rows(), []
+    for way in (progressive_val_score, evaluate.progressive_val_score):
+        metric = metrics.Accuracy()
+        with warnings.catch_warnings(action="ignore"):
+            way(rows, StreamClassifier(), metric, delay=25)
+        scores.append(metric.get())
+    assert scores[0] > scores[1]
+
+
 @given(
     n_rows=st.integers(1, 40),
     window=st.integers(1, 45),
@@ -258,6 +313,7 @@ X, Y, ACCURACY = np.ones((3, 2)), ["a", "b", "a"], metrics.Accuracy()
 MODEL, PAIRS = LeastSquaresClassifier(), [({"a": 1.0}, "a")]
 FRAME = pd.DataFrame(X, index=[1, 2, 3])
 OTHER_ORDER = "dataset is of type LeastSq.*order dataset, model, metric.* the tuple .X, y."
+DAY = dt.timedelta(days=1)
 BAD_CALLS = [
     ((MODEL, PAIRS, ACCURACY), {}, TypeError, OTHER_ORDER),
     ((MODEL, X, Y, ACCURACY), {}, TypeError, OTHER_ORDER),
@@ -293,6 +349,33 @@ BAD_CALLS = [
     (((X, Y), StreamClassifier(), ACCURACY), {"t": 1.0}, TypeError, "'t'"),
     (((X, Y), MODEL, ACCURACY), {"batch_size": 0}, ValueError, "batch_size=0"),
     (((X, Y), MODEL, ACCURACY), {"window": 2.5}, TypeError, "window=2.5"),
+    ((PAIRS, MODEL, ACCURACY), {"delay": -1}, ValueError, "delay=-1 must be at least 0"),
+    ((PAIRS, MODEL, ACCURACY), {"delay": math.nan}, ValueError, "delay=nan must be at least 0"),
+    ((PAIRS, MODEL, ACCURACY), {"delay": True}, TypeError, "delay=True must be a number"),
+    ((PAIRS, MODEL, ACCURACY), {"delay": DAY}, TypeError, "a number of rows, because .* moment"),
+    ((PAIRS, MODEL, ACCURACY), {"delay": "far"}, ValueError, "delay is 'far', which is not in the"),
+    ((PAIRS, MODEL, ACCURACY), {"delay": lambda x, y: -1}, ValueError, "delay=-1 must be at least"),
+    ((PAIRS, MODEL, ACCURACY), {"moment": 5, "delay": 1}, TypeError, "moment is of type int"),
+    ((PAIRS, MODEL, ACCURACY), {"moment": "a"}, ValueError, "delay is None, expected a time"),
+    (
+        (PAIRS, MODEL, ACCURACY),
+        {"moment": "hour", "delay": DAY},
+        ValueError,
+        "moment is 'hour', which is not in the row {'a': .*Check the spelling",
+    ),
+    (
+        (PAIRS, MODEL, ACCURACY),
+        {"moment": "a", "delay": DAY},
+        TypeError,
+        "delay is of type timedelta, expected what can be added to .*, which moment gives",
+    ),
+    (
+        (PAIRS, MODEL, ACCURACY),
+        {"moment": lambda x: dt.datetime(2020, 1, 1), "delay": lambda x, y: -DAY},
+        ValueError,
+        r"delay is datetime.timedelta\(days=-1\), expected at least 0",
+    ),
+    (((X, Y), MODEL, ACCURACY), {"delay": "far"}, ValueError, "delay is 'far', which is not in"),
 ]
 
 

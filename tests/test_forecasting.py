@@ -4,10 +4,11 @@ import copy
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import checks, compose, evaluate, metrics, time_series
+from river import checks, compose, evaluate, metrics, preprocessing, stats, time_series
 from river import linear_model as peers
 
 import onlinels
@@ -18,7 +19,7 @@ from onlinels import (
     LeastSquaresRegressor,
     StreamRegressor,
 )
-from onlinels.forecasting import DirectForecaster
+from onlinels.forecasting import ROW_IS_SKIPPED, DirectForecaster
 from support import laws
 from support.strategies import examples
 
@@ -52,8 +53,8 @@ def rows_of(features, values, step, horizon, lags, is_joint):
     for now in range(max(lags) - 1, len(values)):
         row = {f"y-{lag}": values[now - lag + 1] for lag in lags}
         rows.append((features[now + ahead] | row, now + step))
-    # The series ends before the features do. A value is learnt when the last step can learn it.
-    first = max(lags) - 1 + horizon
+    # The series ends before the features do. A model for all steps learns when the last one can.
+    first = max(lags) - 1 + (horizon if is_joint else step)
     late = horizon - step if is_joint else 0
     learnt = [(x, values[at]) for x, at in rows if first - late <= at < len(values) - late]
     return learnt, rows[-1][0]
@@ -75,11 +76,13 @@ def test_every_step_is_a_model_of_the_values_that_have_arrived(kind, lags, horiz
     ahead = features[n:]
     found = forecaster.forecast(horizon, ahead)
     ends = forecaster.forecast_interval(horizon, iter(ahead), level=0.8)
-    if n < max(lags) + horizon:
-        assert found == [values[n - 1] if n else 0.0] * horizon
-        assert ends == [(-math.inf, math.inf)] * horizon
-        return
-    for step in range(1, horizon + 1):
+    n_learnt = min(horizon, max(0, n - max(lags)))
+    if is_joint and n_learnt < horizon:
+        n_learnt = 0
+    n_waiting = horizon - n_learnt
+    assert found[n_learnt:] == [values[n - 1] if n else 0.0] * n_waiting
+    assert ends[n_learnt:] == [(-math.inf, math.inf)] * n_waiting
+    for step in range(1, n_learnt + 1):
         learnt, asked = rows_of(features, values[:n], step, horizon, lags, is_joint)
         model = MODELS["each step" if is_joint else kind](ridge=1.0)
         for row in learnt:
@@ -155,7 +158,7 @@ def test_nothing_learns_but_the_copies():
     given_model.learn_one({"y-1": 1.0}, 5.0)
     forecaster = learn(DirectForecaster(given_model, 2, 1), *series(20))
     assert given_model.count == 1
-    assert [model.count for model in forecaster.models] == [18, 18]
+    assert [model.count for model in forecaster.models] == [19, 18]
     assert [model.ridge for model in forecaster.models] == [1.0, 1.0]
     assert forecaster.clone().models[0].count == 0
 
@@ -171,6 +174,12 @@ BAD_CALLS = [
     ("forecast", (0,), ValueError, "horizon=0 must be at least 1"),
     ("forecast", (1.0,), TypeError, "horizon=1.0 must be an int"),
     ("forecast", (2, [{}]), ValueError, "xs has 1 entries, expected 2"),
+    ("forecast", (2, 5), TypeError, "xs is of type int, expected a list of dicts"),
+    ("forecast", (1, {"hour": 6}), TypeError, "xs is of type dict, expected a list of dicts"),
+    ("forecast", (2, [{}, [1.0]]), TypeError, r"xs\[1\] is of type list"),
+    ("forecast", (2, pd.DataFrame({"hour": [1, 2]})), TypeError, r"frame.to_dict\('records'\)"),
+    ("forecast", (2, [{"hour": "six"}] * 2), TypeError, r"x\['hour'\] is 'six'"),
+    ("learn_one", ({"hour": 6}, 1.0), TypeError, r"learn_one\(y, x\). Only a pipeline"),
     ("forecast_interval", (2, [{}] * 2, 1.0), ValueError, "level"),
 ]
 
@@ -186,7 +195,9 @@ def test_bad_calls_change_nothing(kind, method, arguments, error, match):
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
-        ((LeastSquaresClassifier(),), TypeError, "(?s)model=.*must be a Regressor"),
+        ((LeastSquaresClassifier(),), TypeError, "model is of type LeastSquaresClassifier"),
+        ((LeastSquaresRegressor,), TypeError, "model is the class LeastSquaresRegressor"),
+        ((5,), TypeError, "model=5 must be a Regressor"),
         ((LeastSquaresRegressor(), 0), ValueError, "horizon=0"),
         ((LeastSquaresRegressor(), 2, 0), ValueError, "lags=0"),
         ((LeastSquaresRegressor(), 2, [1, 0]), ValueError, "lags=0"),
@@ -197,6 +208,106 @@ def test_bad_calls_change_nothing(kind, method, arguments, error, match):
 def test_bad_settings_are_refused(arguments, error, match):
     with pytest.raises(error, match=match):
         DirectForecaster(*arguments)
+
+
+@pytest.mark.parametrize("n_values", [0, 20])
+def test_intervals_are_refused_if_there_are_none(n_values):
+    """During the warm-up, too; the intervals of a wrapped model are not those of the wrapper."""
+    scaled = preprocessing.TargetStandardScaler(LeastSquaresRegressor())
+    for model in (peers.LinearRegression(), scaled):
+        forecaster = learn(DirectForecaster(model, 2, 1), *series(n_values))
+        expected = f"is of type {type(model).__name__}, expected a model with predict_interval_one"
+        with pytest.raises(TypeError, match=expected):
+            forecaster.forecast_interval(2, [{"hour": 1}] * 2)
+    forecaster = learn(DirectForecaster(LeastSquaresRegressor(), 2, 1), *series(n_values))
+    with pytest.raises(ValueError, match="level=1"):
+        forecaster.forecast_interval(2, level=1.5)
+
+
+def test_a_lag_that_is_named_twice_counts_once():
+    forecaster = DirectForecaster(LeastSquaresRegressor(), 2, [1, 3, *range(1, 3)])
+    assert forecaster.lags == forecaster.clone().lags == (1, 3, 2)
+
+
+REFUSING = {
+    "room for two": lambda: LeastSquaresMultiTargetRegressor(max_features=6),
+    "room for two, each step": lambda: LeastSquaresRegressor(max_features=6),
+    "scaled": lambda: preprocessing.StandardScaler() | LeastSquaresMultiTargetRegressor(),
+    "scaled, each step": lambda: preprocessing.StandardScaler() | LeastSquaresRegressor(),
+    "range": lambda: preprocessing.MinMaxScaler() | LeastSquaresMultiTargetRegressor(),
+    "range, each step": lambda: preprocessing.MinMaxScaler() | LeastSquaresRegressor(),
+}
+BAD_VALUES = None, math.nan, math.inf, "six", [1.0]
+"""Values of a feature; a list has rows of another shape."""
+
+
+@examples(60)
+@given(
+    st.sampled_from([*REFUSING]),
+    st.dictionaries(st.integers(0, 39), st.sampled_from(range(len(BAD_VALUES))), max_size=6),
+)
+def test_bad_features_are_refused_by_the_call_that_brings_them(kind, bad):
+    """Nothing learns them, a river scaler included, and the same value can be passed again."""
+    forecaster, never = (DirectForecaster(REFUSING[kind](), 3, 4) for _ in range(2))
+    for now in range(40):
+        y, x = float(now % 7), {"h": float(now % 3)}
+        if now in bad:
+            rejected = {"h": BAD_VALUES[bad[now]]}
+            if kind.startswith("room"):
+                rejected = x | {"q": 1.0, "r": 1.0}
+            with pytest.raises((TypeError, ValueError), match=r"x\['h'\]|max_features=6"):
+                forecaster.learn_one(y, rejected)
+        for each in (forecaster, never):
+            each.learn_one(y, x)
+    ahead = [{"h": 1.0}] * 3
+    assert forecaster.forecast(3, ahead) == never.forecast(3, ahead)
+    assert forecaster.forecast_interval(3, ahead) == never.forecast_interval(3, ahead)
+
+
+def test_names_that_wait_take_room():
+    """Each of two rows fits beside what is learnt; the second does not fit beside the first."""
+    forecaster = DirectForecaster(LeastSquaresMultiTargetRegressor(max_features=2), 3, 1)
+    for now in range(30):
+        x = {"a": now % 2} if now == 20 else {"b": now % 2} if now == 21 else {}
+        if now == 21:
+            with pytest.raises(ValueError, match=r"no room for the features \['b'\]"):
+                forecaster.learn_one(float(now), x)
+        else:
+            forecaster.learn_one(float(now), x)
+    assert forecaster.models[0].feature_names == ("y-1", "a")
+
+
+def test_features_that_a_step_makes_into_numbers_are_learnt():
+    filled = preprocessing.StatImputer(("hour", stats.Mean()))
+    for step, value in ((preprocessing.OneHotEncoder(), "six"), (filled, None)):
+        for model in (LeastSquaresMultiTargetRegressor(), LeastSquaresRegressor()):
+            forecaster = DirectForecaster(step.clone() | model, 2, 1)
+            for now in range(20):
+                forecaster.learn_one(float(now), {"hour": value if now % 3 else 7})
+            assert forecaster.models[0][-1].count >= 18
+
+
+def rejecting(x):
+    if x.get("hour") == 99:
+        raise KeyError("hour 99")
+    return x
+
+
+def test_a_row_that_a_step_refuses_later_is_skipped():
+    """The model for all steps sees the row two values later. These values are kept."""
+    pipeline = compose.FuncTransformer(rejecting) | LeastSquaresMultiTargetRegressor()
+    forecaster, told = DirectForecaster(pipeline, 3, 1), []
+    for now in range(30):
+        try:
+            forecaster.learn_one(float(now % 4), {"hour": 99 if now == 20 else 1})
+        except KeyError as error:
+            told.append((now, error.__notes__))
+    assert told == [(22, [ROW_IS_SKIPPED.format(2)])]
+    assert forecaster.models[0][-1].count == 26
+    without = DirectForecaster(LeastSquaresRegressor(), 1, 1)
+    for now in range(30):
+        without.learn_one(float(now % 4), {"hour": 1})
+    assert forecaster._values[:2] == without._values
 
 
 def test_settings_do_not_change():

@@ -16,6 +16,8 @@ from onlinels import (
     DriftAwareClassifier,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
+    StreamClassifier,
+    StreamRegressor,
     from_sums,
 )
 from support import version_3, version_4
@@ -176,3 +178,32 @@ def test_models_of_earlier_versions_have_no_limit(former):
         linear = [each for each in models.values() if hasattr(each, "max_features")]
         assert linear
         assert {each.max_features for each in linear} == {None}
+
+
+@pytest.mark.parametrize("make", [StreamClassifier, StreamRegressor])
+@pytest.mark.parametrize("asks", [False, True])
+def test_stream_models_have_the_limit_too(make, asks):
+    """Texts count; rows, batches and copies are refused what does not fit, and change nothing."""
+    model, free = make(max_features=3), make()
+    for k in range(20):
+        x = {"a": float(k), "sky": "clear" if k % 3 else "grey"}
+        if asks:
+            assert model.predict_one(x | {"other": 1.0}) == free.predict_one(x | {"other": 1.0})
+        model.learn_one(x, k % 2)
+        free.learn_one(x, k % 2)
+    assert model.feature_names == free.feature_names
+    fault = r"max_features=3 leaves no room for the features \["
+    for same in (model, *(pass_on(model) for pass_on in PASSED_ON.values())):
+        assert same.max_features == 3
+        for bad in (x | {"b": 1.0}, x | {"sky": "red"}, x | {"c": np.ones(2)}):
+            assert_refused(lambda s=same, x=bad: s.learn_one(x, 1), same, fault, ValueError)
+            rows = [x, bad]
+            assert_refused(lambda s=same, r=rows: s.learn_many(r, [0, 1]), same, fault, ValueError)
+        for most in (2, 0, "3"):
+            with pytest.raises((TypeError, ValueError), match="max_features="):
+                same.max_features = most
+        same.max_features = 4
+        same.learn_one(x | {"b": 1.0}, 1)
+        assert len(same.feature_names) == 4
+    assert model.clone().max_features == 4
+    assert free.max_features is None

@@ -15,6 +15,7 @@ import pytest
 from onlinels import (
     CalibratedClassifier,
     ConvolutionalFeatures,
+    DataWarning,
     HiddenLayer,
     LeastSquaresClassifier,
     ShallowConvClassifier,
@@ -548,3 +549,29 @@ def test_small_versions_learn_images_of_the_genuine_shape(name):
         np.testing.assert_allclose(one, scores[-1][0], atol=1e-2)
     for other in scores[1:]:
         np.testing.assert_allclose(other, scores[0], atol=1e-2)
+
+
+def test_a_network_warns_while_it_answers_from_pixels_that_tell_no_classes_apart():
+    random = np.random.default_rng(0)
+    images, labels = random.random((60, 16, 16)), random.integers(0, 4, 60)
+    model = ShallowConvClassifier.from_preset("mnist", n_hidden=30)
+    model.learn_many(images[:19], labels[:19])
+    model.predict_one(images[0])
+    model.learn_one(images[19], labels[19])
+    with pytest.warns(DataWarning, match="names [0-9] of 20 images .* For photos, learn embedd"):
+        model.predict_one(images[0])
+    model.learn_many(images[20:39], labels[20:39])
+    model.predict_one(images[0])
+    model.learn_many(images[39:], labels[39:])
+    with pytest.warns(DataWarning, match="hardly recognises"):
+        model.predict_many(images[:2])
+
+
+@pytest.mark.parametrize("n_images", [20, 40, 80])
+def test_a_network_does_not_warn_if_pixels_tell_classes_apart_or_there_is_one_class(n_images):
+    model = ShallowConvClassifier.from_preset("digits")
+    model.learn_many(IMAGES[:n_images], LABELS[:n_images])
+    of_one_class = model.clone()
+    of_one_class.learn_many(IMAGES[:n_images], np.zeros(n_images, dtype=int))
+    for each in (model, of_one_class):
+        each.predict_one(IMAGES[-1])

@@ -219,8 +219,22 @@ def test_the_model_at_the_end_of_a_pipeline_answers(steps):
     many = ask("predict_interval_many", frame)
     known = model.predict_interval_many(pipeline.transform_many(frame))
     pd.testing.assert_frame_equal(many, known)
+    assert ask("half_life") is None
     for question in ("predict_intervals", "_state", "learn_one", "unlearn_one"):
-        with pytest.raises(ValueError, match=f"question is '{question}', expected the name"):
+        with pytest.raises(
+            ValueError, match=f"question is '{question}', expected a method or attr"
+        ):
+            ask(question, x)
+    with pytest.raises(ValueError, match="Pass one of its own, such as 'predict_interval_one' or"):
+        ask("predict_interval", x)
+    with pytest.raises(ValueError, match="attribute of a int that does not change it"):
+        onlinels.pipelines.ask(5, "predict_one", x)
+    with pytest.raises(TypeError, match=r"X is of type int, .* Ask the last step, model\[-1\]"):
+        ask("predict_interval_one", 24)
+    for question in (5, None, b"predict_one"):
+        with pytest.raises(
+            TypeError, match=r"question=.* must be a text, such as 'predict_interva"
+        ):
             ask(question, x)
 
 

@@ -1,4 +1,4 @@
-"""Pictures of filters."""
+"""Pictures of filters, and of alarms whose labels come late."""
 
 import sys
 
@@ -8,14 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("rich")
 
 import matplotlib as mpl
+from alarms import (
+    AlarmLog,
+    draw,
+    draw_alarms,
+    draw_labels,
+    draw_last_alarm,
+    draw_waiting,
+    reliability,
+)
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from onlinels import ConvolutionalFeatures
 from onlinels.images import Patches, plot_filters
+from support.pictures import is_drawn
 
 mpl.use("Agg")
 
@@ -97,3 +108,104 @@ def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'onlinels\[demos\]'"):
         plot_filters("hand-designed", "bank.png")
+
+
+# -- alarms ---------------------------------------------------------------------------------------
+
+
+@given(
+    rows=st.lists(st.tuples(st.floats(0.0, 1.0), st.booleans()), min_size=1, max_size=60),
+    n_bins=st.integers(1, 12),
+)
+def test_reliability_is_that_of_each_bin(rows, n_bins):
+    probabilities, faults = map(np.array, zip(*rows, strict=True))
+    means, shares, counts, low, high = reliability(probabilities, faults, n_bins)
+    places = [min(int(p * n_bins), n_bins - 1) for p in probabilities]
+    for place in range(n_bins):
+        mine = [row for row, each in zip(rows, places, strict=True) if each == place]
+        assert counts[place] == len(mine)
+        if not mine:
+            assert np.isnan([means[place], shares[place], low[place], high[place]]).all()
+            continue
+        assert means[place] == pytest.approx(np.mean([p for p, _ in mine]))
+        share = np.mean([fault for _, fault in mine])
+        assert shares[place] == pytest.approx(share)
+        # Wilson: where the share is 1.96 deviations of a binomial share away.
+        for bound in (low[place], high[place]):
+            deviation = np.sqrt(max(bound * (1 - bound), 0.0) / len(mine))
+            assert abs(share - bound) == pytest.approx(1.96 * deviation, abs=1e-6)
+
+
+def watched_stream():
+    """Return a log of six readings: two faults, one found; a false alarm; two labels not there."""
+    log = AlarmLog(threshold=0.6)
+    for time, probability in enumerate([0.1, 0.7, 0.2, 0.6, 0.3, 0.9]):
+        assert log.add_forecast(("pump", time), time, probability) == (probability >= 0.6)
+    for time, label_time, fault in [
+        (0, 2.5, False),
+        (2, 3.5, True),
+        (1, 4.5, True),
+        (3, 4.5, False),
+    ]:
+        log.add_label(("pump", time), label_time, fault)
+    log.add_label(("unknown", 0), 5.0, True)
+    log.reasons = {"a": 1.0, "b": 20.5}, {"a": 0.5, "b": -0.75}
+    return log
+
+
+def drawn(draw_panel, *words):
+    axes = Figure().add_subplot()
+    draw_panel(axes, *words)
+    return axes
+
+
+def test_alarms_and_labels_are_drawn_where_they_came():
+    log = watched_stream()
+    axes = drawn(draw_alarms, log)
+    quiet, alarms, threshold = (line.get_xydata().tolist() for line in axes.lines)
+    assert quiet == [[0, 0.1], [2, 0.2], [4, 0.3]]
+    assert alarms == [[1, 0.7], [3, 0.6], [5, 0.9]]
+    assert [height for _, height in threshold] == [0.6, 0.6]
+    shades = [patch.get_bbox() for patch in axes.patches if hasattr(patch, "get_bbox")]
+    assert [(shade.x0, shade.x1) for shade in shades] == [(1, 3)]
+    assert axes.get_title() == "Alarms: 1 of 2 readings with a fault; 1 false alarms\n"
+    normal, faults = drawn(draw_labels, log).collections
+    assert [path.vertices[0, 0] for path in normal.get_paths()] == [2.5, 4.5]
+    assert sorted(path.vertices[0, 0] for path in faults.get_paths()) == [3.5, 4.5]
+
+
+def test_forecasts_that_wait_and_effects_are_drawn():
+    log = watched_stream()
+    axes = drawn(draw_waiting, log, "days")
+    assert axes.lines[0].get_xydata().tolist() == [
+        *([0, 1], [1, 2], [2, 3], [2.5, 2], [3, 3], [3.5, 2], [4, 3], [4.5, 2], [4.5, 1], [5, 2])
+    ]
+    assert axes.get_title().endswith("median delay 2 days")
+    axes = drawn(draw_last_alarm, log, "days")
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == ["a\n1", "b\n20.5"]
+    assert [bar.get_width() for bar in axes.patches] == [0.5, -0.75]
+    assert axes.get_title() == "The last alarm: 90%\nat 5 days"
+
+
+def test_a_log_keeps_its_last_forecasts():
+    log = AlarmLog(most=2)
+    for key in "abc":
+        log.add_forecast(key, 0.0, 0.1)
+    assert [*log.forecasts] == ["b", "c"]
+    log.add_label("a", 1.0, True)
+    assert log.labelled() == log.alarms() == []
+    assert log.add_forecast("d", 2.0, 0.8)
+    log.reasons = {"x": 3.0}, {"x": 0.4}
+    for key in "ef":
+        log.add_forecast(key, 3.0, 0.1)
+    assert log.alarms() == []
+    assert drawn(draw_last_alarm, log, "s").get_title() == "The last alarm: 80%\nat 2 s"
+
+
+def test_logs_without_alarms_or_labels_are_drawn(tmp_path):
+    log = AlarmLog()
+    log.add_forecast("a", 0.0, 0.1)
+    draw(tmp_path / "quiet.png", log, "s")
+    assert is_drawn(tmp_path / "quiet.png")
+    assert not drawn(draw_last_alarm, log, "s").axison

@@ -482,6 +482,7 @@ def test_images_that_are_refused_change_nothing(n_before):
     laws.assert_refused(lambda: model.predict_learn_many(unlike, [1, 2]), model, "image")
 
 
+@pytest.mark.filterwarnings("ignore:The network hardly recognises")
 def test_a_calibrated_network():
     for ridge, warm_up in ((1.0, 30), ("paper", 30), ("auto", 200)):
         model = CalibratedClassifier(network(ridge, warm_up))

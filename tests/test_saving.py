@@ -25,6 +25,8 @@ from onlinels import (
     StreamClassifier,
 )
 from onlinels.saving.description import KINDS_BY_NAME, LATE_CLASSES
+from onlinels.sums.low_rank import LowRank
+from onlinels.sums.packed import PackedSymmetric
 from support import savable_models, version_3, version_4
 from support.laws import STEPS, assert_not_saved, saved, step
 from support.slow import the_rest_slow
@@ -104,6 +106,56 @@ def test_a_model_that_is_loaded_or_copied_at_any_moments_answers_bit_for_bit(kin
         assert step(model, make, what, one, some) == step(twin, make, what, one, some)
     assert np.array_equal(model.output_weights, twin.output_weights)
     assert saved(model) == saved(twin)
+
+
+@examples(25)
+@given(data=st.data())
+def test_sums_of_few_rows_are_saved_as_a_factor_and_loaded_bit_for_bit(data):
+    random = np.random.default_rng(data.draw(st.integers(0, 999)))
+    n_features, n_rows = data.draw(st.integers(128, 300)), data.draw(st.integers(1, 40))
+    X = random.normal(size=(n_rows, n_features)) * 10.0 ** random.integers(-9, 9, n_features)
+    X += data.draw(st.sampled_from([0.0, 1e6])) * (random.random(n_features) < 0.5)
+    if data.draw(st.booleans()):
+        X = np.rint(X * (random.random(n_features) < 0.7)).astype(np.float32)
+    model = LeastSquaresClassifier(
+        ridge=data.draw(st.sampled_from(["auto", 1.0, 0.0, KFold(3)])),
+        fit_intercept=data.draw(st.booleans()),
+        forgetting_factor=data.draw(st.sampled_from([1.0, 0.9])),
+    )
+    cut = data.draw(st.integers(0, n_rows))
+    y = random.integers(0, 3, n_rows).tolist()
+    for x, label in zip(X[:cut].tolist(), y, strict=False):
+        model.learn_one(dict(enumerate(x)), label, w=data.draw(st.sampled_from([1.0, 0.3])))
+    model.learn_many(X[cut:], y[cut:])
+    loaded = onlinels.loads(onlinels.dumps(model))
+    assert saved(loaded) == saved(model)
+    for each in (loaded, model):
+        each.learn_many(X[:2], y[:2])
+    assert saved(loaded) == saved(model)
+    sums, same = (each._state.subsets.whole.products for each in (loaded, model))
+    assert sums.gram.upper().tobytes() == same.gram.upper().tobytes()
+
+
+def test_a_file_of_few_rows_is_smaller_than_their_sums():
+    X = np.random.default_rng(0).random((60, 600)).astype(np.float32)
+    model = LeastSquaresClassifier(ridge=1.0)
+    model.learn_many(X, [0, 1] * 30)
+    assert len(onlinels.dumps(model)) < 0.3 * 8 * 600**2
+
+
+def test_a_factor_whose_digits_do_not_fit_is_refused():
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(3, 140))
+    small = LowRank.of(PackedSymmetric.of(rows.T @ rows), 3)
+    bad = (
+        ({"differences": small.differences[:-1]}, "as many as their entries"),
+        ({"differences": small.differences + np.uint8(1)}, "cannot be read"),
+        ({"units": small.units[:-1]}, "wrong shape"),
+        ({"factor": small.factor.astype(np.float32)}, "wrong shape"),
+    )
+    for parts, message in bad:
+        with pytest.raises(ValueError, match=message):
+            small._replace(**parts).matrix()
 
 
 LABELS = ["text", "", "\ud800", "é\0🐍", 0, -(10**40), True, 2.5, -0.0, float("inf")]

@@ -21,6 +21,7 @@ from onlinels import (
     LeastSquaresRegressor,
     ShallowConvClassifier,
     StreamClassifier,
+    StreamRegressor,
 )
 from onlinels.evaluate import ProgressiveScore
 from onlinels.forecasting import DirectForecaster
@@ -44,7 +45,7 @@ OBEYED = {
     "priors": PRIORS_CHANGES,
     "half_life": DECAY_CHANGES,
     "forgetting_factor": DECAY_CHANGES,
-    "max_features": {*dict(KINDS.values())},
+    "max_features": {*dict(KINDS.values()), StreamClassifier, StreamRegressor},
 }
 """Classes that obey an assignment to a setting; nothing else is obeyed."""
 
@@ -272,3 +273,11 @@ def test_subclasses_may_have_attributes_of_their_own():
     counting.n_seen += 1
     assert (fixed.seed, fixed._own, counting.n_seen) == (7, 1, 1)
     refused(fixed, "seed", 3)
+
+
+@pytest.mark.parametrize("kind", sorted({*OWN.values()}, key=lambda kind: kind.__name__))
+def test_an_unknown_setting_is_refused_in_the_name_of_the_class(kind):
+    with pytest.raises(
+        TypeError, match=rf"^{kind.__name__}\.__init__\(\) got an unexpected .*rigd"
+    ):
+        kind(rigde=1.0)

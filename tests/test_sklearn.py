@@ -435,10 +435,34 @@ def test_after_everything_was_unlearnt_other_labels_come(alpha):
     np.testing.assert_array_equal(model.classes_, ["a", "b"])
     np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-9)
     regressor = IncrementalRidge(alpha).partial_fit(X, X[:, 0]).unlearn(X, X[:, 0])
-    np.testing.assert_array_equal(regressor.predict(X, return_std=True)[0], 0.0)
+    for ask in (regressor.predict, regressor.predict_interval):
+        with pytest.raises(ValueError, match="Every row has been unlearnt"):
+            ask(X)
 
 
 # -- what the penalty and the messages depend on ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda X, y: IncrementalRidge(1.0).fit(X, ["red"] * 4), "targets y of shape (n_samples"),
+        (lambda X, y: IncrementalRidge(1.0).fit(X * 1e198, y), "scikit-learn's SimpleImputer"),
+        (lambda X, y: IncrementalRidge("Auto").fit(X, y), "fit an estimator per target"),
+        (
+            lambda X, y: IncrementalRidge(1.0).fit(X, y) + IncrementalRidge(2.0).fit(X, y),
+            "Make all estimators with sklearn.base.clone.",
+        ),
+        (
+            lambda X, y: IncrementalRidge(1.0).fit(sparse.csr_array((4, 1 << 24)), y),
+            "scikit-learn's HashingVectorizer(n_features=1024)",
+        ),
+    ],
+)
+def test_messages_name_what_estimators_have(call, expected):
+    X, y = np.array([[1.0], [2.0], [4.0], [8.0]]), np.arange(4.0)
+    with pytest.raises((TypeError, ValueError), match=re.escape(expected)):
+        call(X, y)
 
 
 def test_saving_names_the_river_model():

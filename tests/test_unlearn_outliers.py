@@ -244,6 +244,7 @@ def test_a_row_is_no_outlier_if_all_others_are_forgotten(learns_one):
     [
         ({"a": 99_999_999.0, "b": 1.0}, 0.0, r" x\['a'\] is about 1e\+08 in 1 of 101 rows"),
         ({"a": 1.0, "b": 1.0}, -1e9, r" y is about -1e\+09 in 1 of 101 rows, [\d,]+ standard"),
+        ({"a": 1e100, "b": 1.0}, 0.0, r" x\['a'\] is about 1e\+100 .* \d\.\d*e\+\d+ standard"),
     ],
 )
 def test_a_message_names_the_first_rows_that_decide_the_weights(x, y, message, recwarn):

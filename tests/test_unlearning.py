@@ -4,10 +4,12 @@ import contextlib
 import copy
 import functools
 import pickle
+import warnings
 from datetime import datetime, timedelta
 from functools import partial
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +22,8 @@ from onlinels import (
     dumps,
     loads,
 )
+from onlinels.sums.statistics import Statistics
+from onlinels.sums.subsets import Subsets
 from support import laws, strategies
 from support.laws import learnt
 from support.strategies import kinds
@@ -143,7 +147,9 @@ def test_ages_and_times_that_tell_no_weight_are_refused():
     x, y = {"a": 1.0}, "x"
     by_rows = LeastSquaresClassifier(1.0, forgetting_factor=0.5)
     by_times = LeastSquaresClassifier(1.0, half_life=2.0)
+    by_life = LeastSquaresClassifier(1.0, half_life=2.0)
     for k in range(4):
+        by_life.learn_one({"a": float(k)}, y)
         by_rows.learn_one({"a": float(k)}, y)
         by_times.learn_one({"a": float(k)}, y, t=float(k))
     values = [
@@ -151,6 +157,8 @@ def test_ages_and_times_that_tell_no_weight_are_refused():
         (by_rows, {"t": 3.0, "age": 1}, "t and age are both passed"),
         (by_rows, {"age": -1}, "age=-1 must be whole and at least 0"),
         (by_rows, {"age": 0.5}, "age=0.5 must be whole"),
+        (by_life, {"age": 4}, "age holds 4, expected less than 4, the number of rows learnt"),
+        (LeastSquaresClassifier(half_life=2.0), {"age": 0}, "age holds 0, expected less than 0"),
         (by_times, {"age": 1}, "age is 1, expected None"),
         (by_times, {"t": 9.0}, "t is later than all rows learnt"),
     ]
@@ -229,7 +237,8 @@ def halves(make, X, y):
     """Return a model of rows that were taken out again by half, and one of half of each."""
     model, half = make(), make()
     model.learn_many(X, y)
-    model.unlearn_many(X, y, 0.5)
+    with pytest.warns(onlinels.DataWarning, match=r"A removal leaves a part of a row\."):
+        model.unlearn_many(X, y, 0.5)
     half.learn_many(X, y, 0.5)
     return model, half
 
@@ -531,3 +540,91 @@ def test_a_feature_of_rows_without_weight_stays_with_them():
     assert set(model.feature_names) == {*"acz"}
     model.unlearn_one({"z": 1.0}, 3.0, w=0.0)
     assert set(model.feature_names) == {*"ac"}
+
+
+SUM_OF_TENTHS = sum([0.1] * 10)  # The number before 1.
+
+
+@pytest.mark.parametrize(
+    ("learnt", "removed"),
+    [
+        (1.0, SUM_OF_TENTHS),
+        (SUM_OF_TENTHS, 1.0),
+        (0.5, np.nextafter(0.5, 0.0)),
+        (-3.0, -3.0 * (1.0 + 1e-10)),
+        (-3.0, -3.0 * (1.0 - 1e-10)),
+    ],
+)
+@pytest.mark.parametrize("form", ["dicts", "frames", "sparse"])
+def test_a_name_leaves_whatever_the_last_digits(form, learnt, removed):
+    model = LeastSquaresRegressor(1.0)
+    model.learn_many([{"a": float(k % 5)} for k in range(20)], [float(k % 3) for k in range(20)])
+    for value, change in ((learnt, "learn"), (removed, "unlearn"), (7.0, "learn")):
+        x = {"a": 1.0, "b": value}
+        if form == "dicts":
+            getattr(model, f"{change}_one")(x, 2.0)
+            continue
+        frame = pandas.DataFrame([x] * 2)
+        if form == "sparse":
+            frame = frame.astype(pandas.SparseDtype(float, 0.0))
+        getattr(model, f"{change}_many")(frame, [2.0, 2.0])
+        if change == "unlearn":
+            assert model.feature_names == ("a",)
+    n_rows = 1 if form == "dicts" else 2
+    for _ in range(n_rows):
+        model.unlearn_one({"a": 1.0, "b": np.nextafter(7.0, 8.0)}, 2.0)
+    assert model.feature_names == ("a",)
+
+
+def test_sums_of_earlier_versions_tell_what_is_gone_by_their_hashes():
+    """These did not count values. New columns are counted, also after a merge."""
+
+    def earlier(*rows):
+        model = LeastSquaresRegressor(1.0)
+        model.learn_many(rows, [float(k) for k in range(len(rows))])
+        statistics, former = model._state.statistics, object.__new__(Statistics)
+        former.__setstate__(statistics.parts() | {"prints": statistics.prints[:2]})
+        model._state = model._state.with_sums(Subsets(former))
+        return model
+
+    model = earlier({"a": 1.0}, {"a": 2.0, "b": 0.1}) + earlier({"a": 3.0}, {"b": 0.3})
+    model.learn_one({"c": 1.0}, 5.0)
+    model.unlearn_one({"c": SUM_OF_TENTHS}, 5.0)
+    assert model.feature_names == ("a", "b")
+    model.unlearn_one({"a": 2.0, "b": 0.1}, 1.0)
+    assert model.feature_names == ("a", "b")
+    model.unlearn_one({"b": 0.3}, 1.0)
+    assert model.feature_names == ("a",)
+    model.unlearn_one({"a": 1.0}, 0.0)
+    assert (model.feature_names, model.count) == (("a",), 1)
+
+
+@pytest.mark.parametrize(
+    ("age", "w", "names"), [(30, 1.0, "uv"), (31, 1.0, "uvz"), (30, 0.5, "uvz")]
+)
+def test_a_rest_of_a_row_is_told(age, w, names):
+    model = LeastSquaresClassifier(1.0, forgetting_factor=0.95)
+    for k in range(60):
+        x, y = {"a": float(k % 5)}, "uv"[k % 2]
+        model.learn_one(*((x | {"b": 1.0}, "z") if k == 29 else (x, y)))
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        model.unlearn_one({"a": 4.0, "b": 1.0}, "z", w, age=age)
+    assert model.classes == tuple(names)
+    assert ("b" in model.feature_names) == ("z" in names) == bool(caught)
+    for warning in caught:
+        assert warning.category is onlinels.DataWarning
+        assert "No row of class 'z' is left, but a weight of " in str(warning.message)
+
+
+def test_a_rest_of_a_row_as_an_error_changes_nothing():
+    model = LeastSquaresRegressor(1.0)
+    model.learn_many([{"a": 1.0, "b": 0.1}, {"a": 2.0}, {"a": 4.0}], [1.0, 2.0, 3.0])
+    before = dumps(model)
+    rounded = float(np.nextafter(np.float32(0.1), np.float32(0.0)))
+    with pytest.raises(onlinels.DataWarning, match="No row with feature 'b' is left"):
+        model.unlearn_one({"a": 1.0, "b": rounded}, 1.0)
+    assert dumps(model) == before
+    with pytest.raises(ValueError, match=r"is 0\.010000000298, expected at most the 0\.01 learnt"):
+        model.unlearn_one({"a": 1.0, "b": float(np.float32(0.1))}, 1.0)
+    model.unlearn_one({"a": 1.0, "b": 0.1}, 1.0)
+    assert model.feature_names == ("a",)

@@ -5,10 +5,15 @@ reading by its key. The state is saved every so many messages; interrupt it (Ctr
 (kill -9) at any moment and start it again: it goes on where it stopped, no labelled row is learnt
 twice or lost, and the weights are those of a run without a stop. `session.py` says why.
 
+At the end, a picture shows what a technician looks at: the probability of a fault and the alarms,
+the labels as they come, how reliable the probability is, and why the last alarm was raised.
+
 mosquitto -c demos/mqtt_sensors/mosquitto.conf   # a broker, if none is running
-python demos/mqtt_sensors                        # learner and simulated sensors, some 15 seconds
+python demos/mqtt_sensors                        # learner and simulated sensors, some 20 seconds
 python demos/mqtt_sensors --learn                # the learner alone, until it is interrupted
 python demos/mqtt_sensors --simulate             # the sensors alone
+
+For sensors of your own, change NORMAL, USUAL and UNIT in `learner.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +22,8 @@ import argparse
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -28,19 +34,16 @@ from rich.table import Table
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from show import BLUE, GREY, figure, make_parser, mark_shares, positive, table_of
+from alarms import AlarmLog, draw
+from show import make_parser, positive, table_of
 
-from mqtt_sensors.learner import RECENT, RIDGE, UNIT, Learner, Topics
+from mqtt_sensors.learner import NORMAL, RIDGE, Key, LabelValue, Learner, Predicted, Topics, scaled
 from mqtt_sensors.session import WINDOW, Session
 from mqtt_sensors.simulator import Row, labelled_rows, publish, script
+from onlinels.explain import feature_effects
 
 QUIET = 1.0
 """Seconds without a message, after the last of the sensors', that end the demo."""
-DRAWN_EVERY = 20
-"""Rows from one point of the picture to the next."""
-
-Course = list[tuple[int, float, float]]
-"""Rows learnt, and the share predicted right of the recent ones and of all."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -108,19 +111,22 @@ def learn(arguments: argparse.Namespace, found: Learner | None, console: Console
         # A state on disk would say that the broker keeps messages for this client.
         console.print("Stopped before the broker answered: nothing is saved.")
         return
+    log = watched(learner, AlarmLog())
     # Only now: what is published before the first subscription goes nowhere.
     sensors = None if arguments.learn else start_sensors(arguments)
     try:
-        course = watch(session, sensors, stopped, console)
+        watch(session, sensors, stopped, console)
     finally:
         if sensors is not None:
             sensors.terminate()
             sensors.wait()
     session.close()
     console.print(summary(learner, before, arguments))
-    if len(course) > 1:
-        draw(arguments.output, course)
+    if log.forecasts:
+        draw(arguments.output, log, "s")
         console.print(f"Picture: {arguments.output}")
+    else:
+        console.print(f"No new reading came: no picture. To begin anew, remove {arguments.state}.")
 
 
 def heed_signals() -> Callable[[], bool]:
@@ -150,9 +156,9 @@ def watch(
     sensors: subprocess.Popen[bytes] | None,
     stopped: Callable[[], bool],
     console: Console,
-) -> Course:
+) -> None:
     """Learn, and show how it goes, until a signal comes or the sensors are done."""
-    learner, course = session.learner, Course()
+    learner = session.learner
     line = "{task.description} rows learnt, {task.fields[waiting]} waiting, accuracy "
     accuracy = "{task.fields[recent]:.1%} now, {task.fields[overall]:.1%} in all"
     columns = SpinnerColumn(), TextColumn(line + accuracy), TimeElapsedColumn()
@@ -169,14 +175,41 @@ def watch(
                 recent=recent,
                 overall=overall,
             )
-            if learner.learnt >= (course[-1][0] if course else 0) + DRAWN_EVERY:
-                course.append((learner.learnt, recent, overall))
             while session.notes:
                 progress.console.print(escape(session.notes.pop(0)))
             done = sensors is not None and sensors.poll() is not None
             if done and session.quiet_for(QUIET):
                 break
-    return course
+
+
+def watched(learner: Learner, log: AlarmLog) -> AlarmLog:
+    """Fill a log from now on, with times in seconds since the first reading, and return the log."""
+    start = None
+
+    def note(key: Key, predicted: Predicted, label: LabelValue | None) -> None:
+        nonlocal start
+        now = time.monotonic()
+        start = now if start is None else start
+        now -= start
+        if label is not None:
+            log.add_label(key, now, label != NORMAL)
+            return
+        features = scaled(predicted.values)
+        if log.add_forecast(key, now, of_faults(learner.model.predict_proba_one(features))):
+            effects = feature_effects(learner.model, features)
+            effect_of = {
+                name: of_faults({label: effects[label][name] for label in effects})
+                for name in features
+            }
+            log.reasons = predicted.values, effect_of
+
+    learner.watch = note
+    return log
+
+
+def of_faults(by_label: Mapping[LabelValue, float]) -> float:
+    """Return the sum over all labels that are faults, 0 if none is known."""
+    return sum(value for label, value in by_label.items() if label != NORMAL)
 
 
 # -- what came of it ------------------------------------------------------------------------------
@@ -209,29 +242,13 @@ def difference_to_batch(learner: Learner, rows: list[Row]) -> float:
     online, (hidden, _) = learner.classifier, learner.model.steps.values()
     activations = np.empty((len(rows), len(online.feature_names)))
     for place, (values, _) in enumerate(rows):
-        sample = hidden.transform_one({name: value / UNIT for name, value in values.items()})
+        sample = hidden.transform_one(scaled(values))
         activations[place] = [sample[name] for name in online.feature_names]
     targets = np.array([[label == each for each in online.classes] for _, label in rows], float)
     centred = activations - activations.mean(axis=0)
     system = centred.T @ centred + RIDGE * np.eye(centred.shape[1])
     batch = np.linalg.solve(system, centred.T @ (targets - targets.mean(axis=0)))
     return float(np.abs(online.output_weights - batch).max() / np.abs(batch).max())
-
-
-def draw(path: Path, course: Course) -> None:
-    """Draw how the accuracy went since this start."""
-    learnt, recent, overall = zip(*course, strict=True)
-    with figure(path, 9, 5) as made:
-        axes = made.add_subplot()
-        title = "Predicted at once, learnt when the label comes"
-        axes.set_title(title, loc="left", size=15, weight="bold", pad=12)
-        axes.plot(learnt, overall, color=GREY, linewidth=1.6, label="all rows so far")
-        axes.plot(learnt, recent, color=BLUE, linewidth=2.4, label=f"last {RECENT} rows")
-        axes.set_xlim(learnt[0], learnt[-1])
-        axes.set_ylim(max(0.0, min(overall) - 0.05), 1.005)
-        axes.set_ylabel("predicted right, before the label came")
-        axes.legend(loc="lower right", frameon=False, reverse=True)
-        mark_shares(axes, "rows learnt")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import json
 import reprlib
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -33,8 +34,12 @@ from onlinels import HiddenLayer, LeastSquaresClassifier
 Key = tuple[str, int]
 LabelValue = str | int
 
+NORMAL = "normal"
+"""The label of a reading without a fault; every other label is a fault."""
+USUAL: dict[str, float] = {"f1": 43.0, "f3": 83.0, "f5": 42.0, "f7": 40.0}
+"""What the shuttle's sensors usually read; 0 of all others."""
 UNIT = 100.0
-"""What most readings of the shuttle's sensors are below."""
+"""By how much most readings differ from the usual one, at most."""
 N_HIDDEN, RIDGE = 100, 0.1
 RECENT = 500
 """Rows that the recent accuracy looks back on."""
@@ -261,6 +266,12 @@ class Join:
 
 # -- the learner ----------------------------------------------------------------------------------
 
+
+def scaled(values: dict[str, float]) -> dict[str, float]:
+    """Return the differences to the usual values, in the unit: the features of the model."""
+    return {name: (value - USUAL.get(name, 0.0)) / UNIT for name, value in values.items()}
+
+
 COUNTS = "learnt", "right", "duplicates", "refused", "last_refusal"
 
 
@@ -272,11 +283,18 @@ class Predicted:
     label: LabelValue | None
 
 
+def look_away(_key: Key, _predicted: Predicted, _label: LabelValue | None) -> None:
+    """Do nothing: what a learner calls that nobody watches."""
+
+
 class Learner:
     """All that must be on disk before a message may be acknowledged.
 
     `outbox` holds predictions until the broker has acknowledged them. It is saved with the rest, so
     that what was not sent before an end is sent after it.
+
+    `watch` is called with every reading when it is predicted, and again, with its label, when it is
+    learnt.
 
     The model's hidden units are agreed on, not estimated: so its weights are those of one batch of
     all rows learnt, whatever their order. tanh saturates where a sensor reads a thousand times more
@@ -294,6 +312,7 @@ class Learner:
         self.duplicates = 0
         self.refused = 0
         self.last_refusal = ""
+        self.watch: Callable[[Key, Predicted, LabelValue | None], None] = look_away
 
     @property
     def classifier(self) -> LeastSquaresClassifier:
@@ -324,13 +343,13 @@ class Learner:
         if not self.join.is_new_reading(key):
             self.duplicates += 1
             return None
-        values = {name: value / UNIT for name, value in reading.values.items()}
         # First of all, as the model may refuse it.
-        predicted = Predicted(values, self.model.predict_one(values))
+        predicted = Predicted(reading.values, self.model.predict_one(scaled(reading.values)))
         self.outbox[key] = predicted.label
         label = self.join.add_reading(key, predicted)
+        self.watch(key, predicted, None)
         if label is not None:
-            self._learn(predicted, label)
+            self._learn(key, predicted, label)
         return key
 
     def _handle_label(self, label: Label) -> None:
@@ -339,13 +358,14 @@ class Learner:
             return
         predicted = self.join.add_label(label.key, label.value)
         if predicted is not None:
-            self._learn(predicted, label.value)
+            self._learn(label.key, predicted, label.value)
 
-    def _learn(self, predicted: Predicted, label: LabelValue) -> None:
-        self.model.learn_one(predicted.values, label)
+    def _learn(self, key: Key, predicted: Predicted, label: LabelValue) -> None:
+        self.model.learn_one(scaled(predicted.values), label)
         self.learnt += 1
         self.right += predicted.label == label
         self.recent.append(predicted.label == label)
+        self.watch(key, predicted, label)
 
     # One file holds the whole state: `onlinels.save` brings a new one to the disk and then puts it
     # in the place of the old one, so that model and counts are always of the same moment.
@@ -365,6 +385,7 @@ class Learner:
             for sensor, numbers in join.settled.items()
         }
         state = {
+            "scale": [USUAL, UNIT],
             "counts": [getattr(self, name) for name in COUNTS],
             "recent": list(self.recent),
             "outbox": [[*key, label] for key, label in self.outbox.items()],
@@ -394,6 +415,8 @@ class Learner:
             kind = type(found).__name__
             raise ValueError(f"{path} holds {kind}, expected a learner's state. Move it away.")
         state = json.loads(found["state"])
+        if state.get("scale") != [USUAL, UNIT]:
+            raise ValueError(f"{path} was learnt with another USUAL or UNIT. Move it away.")
         most_waiting, most_gaps, dropped = state["join"]
         learner = cls(most_waiting, most_gaps)
         learner.model = found["model"]

@@ -1,8 +1,9 @@
 """Sensors of a shuttle: readings, and some rows later their labels, a few twice, early or never.
 
 The rows are river's Statlog (Shuttle) data, which come with it: nine sensors of NASA's space
-shuttle, of every thirteenth row an anomaly. They are dealt to three shuttles, each with its own
-count. What is sent in which order depends on the number of rows and the seed alone.
+shuttle, every thirteenth row an anomaly. Faults last: the anomalies of 500 rows follow one another.
+The rows are dealt to three shuttles, each with its own count. What is sent in which order depends
+on the number of rows and the seed alone.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
+from operator import itemgetter
 
 from paho.mqtt.client import Client, MQTTMessageInfo, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 from river import datasets
 
-from mqtt_sensors.learner import Label, LabelValue, Reading, Topics, payload_of
+from mqtt_sensors.learner import NORMAL, Label, LabelValue, Reading, Topics, payload_of
 
 N_SHUTTLES = 3
-LABELS = "normal", "anomaly"
+LABELS = NORMAL, "anomaly"
+ROWS_PER_FAULT = 500
 DELAYS = 20, 80
 """Rows by which labels come later."""
 EARLY_SHARE, NEVER_SHARE, TWICE_SHARE = 0.02, 0.01, 0.05
@@ -35,7 +38,7 @@ def script(n_rows: int, seed: int = 0) -> list[Message]:
     """Return what is sent, in its order."""
     chance = random.Random(seed)  # noqa: S311, nothing secret
     sent: list[tuple[float, Message]] = []
-    for place, (values, anomaly) in enumerate(datasets.Shuttle().take(n_rows)):
+    for place, (values, anomaly) in enumerate(recording(n_rows)):
         key = f"shuttle-{place % N_SHUTTLES}", place // N_SHUTTLES
         sent.append((place, Reading(key, {name: float(value) for name, value in values.items()})))
         at = float(place + chance.randint(*DELAYS))
@@ -46,6 +49,13 @@ def script(n_rows: int, seed: int = 0) -> list[Message]:
     twice = [each for each in sent if chance.random() < TWICE_SHARE]
     sent += [(at + chance.randint(0, 2 * DELAYS[1]), message) for at, message in twice]
     return [message for _, message in sorted(sent, key=lambda each: each[0])]
+
+
+def recording(n_rows: int) -> list[tuple[dict[str, float], int]]:
+    """Return rows and whether they are anomalies, which come at the end of every so many rows."""
+    rows = list(datasets.Shuttle().take(n_rows))
+    parts = [rows[at : at + ROWS_PER_FAULT] for at in range(0, n_rows, ROWS_PER_FAULT)]
+    return [row for part in parts for row in sorted(part, key=itemgetter(1))]
 
 
 def labelled_rows(messages: list[Message]) -> list[Row]:

@@ -22,7 +22,7 @@
 #include "stream_rows.h"
 
 /* The number of arguments and arrays of these files (see `onlinels/core/constants.py`). */
-#define LAYOUT 33
+#define LAYOUT 34
 
 /* ---- The module -------------------------------------------------------------------------------- */
 

@@ -129,10 +129,10 @@ static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, sums_t 
     PyObject *numbers = kept_attribute(kept, statistics, "numbers"), *panels;
     PyObject *row_arrays = kept_attribute(kept, kept_attribute(kept, statistics, "products"), "row_arrays");
     PyObject *is_centred = kept_attribute(kept, statistics, "is_centred");
-    const Py_ssize_t length = numbers ? PyObject_Size(numbers) : -1, n = (length - 3 - 4 * m) / 5, size = m + n;
+    const Py_ssize_t length = numbers ? PyObject_Size(numbers) : -1, n = (length - 3 - 5 * m) / 6, size = m + n;
     Py_ssize_t start = 0;
     if (length < 0 || !row_arrays || !is_centred
-        || !(s->tally = memory_in(numbers, n < 0 ? -1 : 3 + n + 4 * size, REALS, TO_WRITE))
+        || !(s->tally = memory_in(numbers, n < 0 ? -1 : 3 + n + 5 * size, REALS, TO_WRITE))
         || !(s->rounding = memory_in(kept_attribute(kept, kept_attribute(kept, statistics, "rounding"), "squares"),
                                      size, REALS, TO_READ))
         || !(panels = kept_in(kept, PyObject_CallNoArgs(row_arrays))))
@@ -141,7 +141,7 @@ static int take_sums(PyObject *kept, PyObject *statistics, Py_ssize_t m, sums_t 
     s->n = n;
     s->prints = (uint64_t *)(s->tally + 3 + n);
     s->is_centred = is_centred == Py_True;
-    s->origin = s->tally + 3 + n + 2 * size;
+    s->origin = s->tally + 3 + n + 3 * size;
     s->offset = s->origin + size;
     const Py_ssize_t n_arrays = PyTuple_Size(panels); /* none if sums of this form learn no single rows */
     s->panels = PyMem_Calloc((size_t)n_arrays + 1, sizeof(panel_t));

@@ -179,7 +179,7 @@ typedef struct {
     panel_t *panels;  /* A'A */
     real *cross;      /* (m, n): A'Y */
     real **squares;   /* (m + n): where the diagonals of A'A and Y'Y lie */
-    uint64_t *prints; /* (2, m + n): sums of hashes of all values, and of their squares */
+    uint64_t *prints; /* (3, m + n): sums of hashes of all values, and of their squares; values not 0 */
 } sums_t;
 
 typedef struct {
@@ -394,8 +394,8 @@ static int follow(const sums_t *s, const recursion_t *r, row_t *row, double most
     return 1;
 }
 
-/* The hash of a value is the first 21 bits of its first 44 bits times 2^64 / golden ratio
- * (see `onlinels/sums/removals.py`). */
+/* The hash of a value is the first 21 bits of its first 44 bits times 2^64 / golden ratio; values that are not 0
+ * are counted, too (see `onlinels/sums/removals.py`). */
 KERNEL void add_hashes(ptrdiff_t size, const real *values, uint64_t *RESTRICT prints)
 {
     for (ptrdiff_t i = 0; i < size; i++) {
@@ -405,6 +405,7 @@ KERNEL void add_hashes(ptrdiff_t size, const real *values, uint64_t *RESTRICT pr
         hash = (hash >> 20) * 0x9E3779B97F4A7C15ull >> 43;
         prints[i] += hash;
         prints[size + i] += hash * hash;
+        prints[2 * size + i] += value != 0.0;
     }
 }
 

@@ -62,6 +62,11 @@ class Predictor(base.Estimator):
         Probabilities are share * softmax(scale * outputs) + least; by default the nearest ones.
     priors : dict, optional
         Priors by label, for classes without rows.
+    labels : tuple, optional
+        Labels that were known before their rows.
+    count : int
+        Number of rows learnt, if the model was a CalibratedClassifier; see
+        `onlinels.linear.scoring.unseen_labels`.
     """
 
     save = save_method
@@ -73,6 +78,8 @@ class Predictor(base.Estimator):
     intercept: Floats
     softmax: tuple[float, ...] | None = None
     priors: dict[Any, float] | None = None
+    labels: tuple[Any, ...] | None = None
+    count: int = 0
 
     def __post_init__(self) -> None:
         self._lock = Lock()
@@ -178,14 +185,22 @@ def predictor_of(model: Any) -> Predictor:
 
 
 def check_seen(predictor: Predictor, output: str) -> None:
-    """Raise ValueError if a classifier has priors of classes without rows."""
+    """Raise ValueError if a classifier has probabilities of classes without rows."""
     # Classes without weight have the score -inf.
-    seen = compress(predictor.outputs, np.isfinite(predictor.intercept))
-    unseen = unseen_classes(predictor.priors, tuple(seen))
-    if unseen:
-        found = f"name {next(iter(unseen))!r}, of which no row was learnt"
-        remedy = "Learn rows of it, or assign priors without it before."
-        raise refusal("priors", found, f"rows of every class for {output}", remedy)
+    seen = tuple(compress(predictor.outputs, np.isfinite(predictor.intercept)))
+    without_rows = {
+        "priors": [*unseen_classes(predictor.priors, seen)],
+        "labels": [label for label in predictor.labels or () if label not in predictor.outputs],
+    }
+    remedies = {
+        "priors": "Learn rows of it, or assign priors without it before.",
+        "labels": "Learn rows of it, or use answers_only.",
+    }
+    for setting, unseen in without_rows.items():
+        if unseen:
+            found = f"name {unseen[0]!r}, of which no row was learnt"
+            expected = f"rows of every class for {output}"
+            raise refusal(setting, found, expected, remedies[setting])
 
 
 def labels_of(classes: tuple[Label, ...], output: str) -> Matrix:
@@ -260,7 +275,8 @@ def parts_of(model: Any) -> Parts:
             # Laplace's rule of succession (`onlinels.linear.scoring.calibrate`).
             total = float(model.count + len(parts.predictor.outputs))
             softmax = model.scale, model.count / total, 1.0 / total
-            vars(parts.predictor).update(softmax=softmax)
+            settings = {"softmax": softmax, "labels": model.labels, "count": model.count}
+            vars(parts.predictor).update(settings)
         if isinstance(model, WindowedClassifier):
             shape = model.window, len(model.channels)
             return parts._replace(shape=shape, channels=model.channels)

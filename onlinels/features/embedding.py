@@ -158,9 +158,9 @@ class Embedding(FixedTransformer):
 
     Notes
     -----
-    A sample is a dict with one value, such as ``{"image": array}`` or ``{"text": "..."}``. A
-    mini-batch is a list of samples, a list of items, an array (n, ...) of images or a frame with
-    one column; the function is called once per mini-batch.
+    A sample is a dict with one value, such as ``{"image": array}`` or ``{"text": "..."}``, or an
+    array. A mini-batch is a list of samples, a list of items, an array (n, ...) of images or a
+    frame with one column; the function is called once per mini-batch.
 
     A model file holds a fingerprint of the function and never the function:
     ``onlinels.load(path, embed=embed)`` compares the fingerprints and refuses another function. A
@@ -191,8 +191,8 @@ class Embedding(FixedTransformer):
             given = given.function
         vars(self)["embed"] = IdentifiedFunction(given, self.probes)
 
-    def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Return the embedding of one sample, {"h": array (n_dimensions,)}."""
+    def transform_one(self, x: Any) -> dict[Any, Any]:
+        """Return the embedding of one sample or of one array, {"h": array (n_dimensions,)}."""
         return output_row(self.embed([_item_of(x, "x")])[0], True, self.prefix)
 
     def transform_many(self, X: Any) -> Any:
@@ -207,20 +207,30 @@ class Embedding(FixedTransformer):
         list of dicts, array (n, n_dimensions), or frame
         """
         source = source_of(dense(X))
+        shape, probes = np.shape(source) if isinstance(source, np.ndarray) else (), self.probes
+        if isinstance(probes, tuple) and shape and len(shape) == len(probes):
+            fault = f"X has the shape {shape} of one item, expected (n, {str(probes)[1:-1]})"
+            raise ValueError(f"{fault}. Pass X[None], or use the method that ends in _one.")
         return output_table(source, self.embed(_items_of(source)), True, self.prefix)
 
 
 def _item_of(x: Any, argument: str) -> Any:
-    """Return the one value of a sample."""
+    """Return the one value of a sample, or an array itself."""
+    if isinstance(x, np.ndarray) and x.ndim:
+        return x
     if not isinstance(x, Mapping) or len(x) != 1:
         found = f"{len(x)} values" if isinstance(x, Mapping) else f"the type {type(x).__name__}"
-        expected = 'a dict with one item to embed, such as {"text": "..."}'
+        expected = 'an array, or a dict with one item to embed, such as {"text": "..."}'
         remedy = (
             f"Convert a row with {argument}.to_dict() or {argument}._asdict(), and select one item "
             "with river's compose.Select(name) | Embedding(...)."
         )
         raise ValueError(f"{argument} has {found}, expected {expected}. {remedy}")
-    return next(iter(x.values()))
+    item = next(iter(x.values()))
+    if item is None:
+        problem = f"{argument} holds None, expected an item to embed"
+        raise ValueError(f"{problem}. Leave out samples without an item.")
+    return item
 
 
 def _items_of(X: Any) -> list[Any]:

@@ -408,6 +408,12 @@ class Clock:
             if self.timed or self.counts_dates:
                 found = f"is {reprlib.repr(age)}"
                 raise refusal("age", found, "None for rows with times", "Pass their times as t.")
+            # One unit of time has passed for each row.
+            learnt = 0 if self.now is None else self.now
+            if ages.max(initial=-1.0) >= learnt:
+                expected = f"less than {learnt}, the number of rows learnt"
+                remedy = "Pass how many rows were learnt since each row."
+                raise refusal("age", f"holds {ages.max():.0f}", expected, remedy)
             return np.broadcast_to(self._decay(ages), n_rows)
         if t is None:
             return 1.0

@@ -98,19 +98,6 @@ class RealValuedModel(LinearModel):
     # Names of targets that are known before the first row.
     _known_names: tuple[Name, ...] | str = ()
 
-    def __init__(
-        self,
-        ridge: Ridge = "auto",
-        accumulator: str = "gram",
-        fit_intercept: bool = True,
-        forgetting_factor: float = 1.0,
-        half_life: HalfLife = None,
-        scaling: Scaling = "auto",
-        max_features: int | None = None,
-    ) -> None:
-        settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, None, scaling
-        super().__init__(Settings(*settings, max_features), self._known_names)
-
     def _read_one(self, x: Any) -> Batch:
         """Return a sample; before anything is learnt, do not read its values."""
         array_in(x)
@@ -455,6 +442,19 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 
     _known_names = ONE_TARGET
 
+    def __init__(
+        self,
+        ridge: Ridge = "auto",
+        accumulator: str = "gram",
+        fit_intercept: bool = True,
+        forgetting_factor: float = 1.0,
+        half_life: HalfLife = None,
+        scaling: Scaling = "auto",
+        max_features: int | None = None,
+    ) -> None:
+        settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, None, scaling
+        super().__init__(Settings(*settings, max_features), self._known_names)
+
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         if n_rows is None:
             values = np.array([[read_target("y", y)]])
@@ -512,6 +512,19 @@ class LeastSquaresMultiTargetRegressor(  # type: ignore[misc]  # river's learn_o
     >>> {name: round(value, 9) for name, value in model.predict_one({"size": 4.0}).items()}
     {'price': 8.0, 'weight': 8.0}
     """
+
+    def __init__(
+        self,
+        ridge: Ridge = "auto",
+        accumulator: str = "gram",
+        fit_intercept: bool = True,
+        forgetting_factor: float = 1.0,
+        half_life: HalfLife = None,
+        scaling: Scaling = "auto",
+        max_features: int | None = None,
+    ) -> None:
+        settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, None, scaling
+        super().__init__(Settings(*settings, max_features), self._known_names)
 
     @property
     def target_names(self) -> tuple[Name, ...]:

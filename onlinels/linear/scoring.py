@@ -14,7 +14,7 @@ matrices.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -224,18 +224,19 @@ class ScoringClassifier(base.MiniBatchClassifier):
         """Return the probabilities of unseen classes, if the first `n_known` classes are known."""
         return unseen_classes(getattr(self, "priors", None), self.classes[:n_known])
 
+    @property
+    def _known_labels(self) -> tuple[tuple[Label, ...] | None, int]:
+        """The labels of a model that takes them beforehand, and its number of rows; None and 0."""
+        given = getattr(self, "labels", None)
+        return given, 0 if given is None else self.count  # type: ignore[attr-defined]
+
     def _with_unseen(self, scores: Floats) -> tuple[tuple[Label, ...], Floats]:
         """Return labels, also of unseen classes, and the probability of each, (n, n_labels).
 
         The columns of the scores are those of the first classes.
         """
         labels, known = self.classes[: scores.shape[1]], self._probabilities(scores)
-        unseen = self._unseen(len(labels))
-        if not unseen:
-            return labels, known
-        fixed = np.tile([*unseen.values()], (len(known), 1))
-        known = known * (1.0 - sum(unseen.values()))
-        return (*labels, *unseen), np.hstack((known, fixed))
+        return _with_fixed(labels, known, self._unseen(len(labels)))
 
     def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the score of every class for one sample; see `scores_many`."""
@@ -297,17 +298,23 @@ class ScoringClassifier(base.MiniBatchClassifier):
         """
         with self._lock:
             labels, probabilities = self._with_unseen(self._row_scores(x)[None])
-            return dict(zip(labels, probabilities[0].tolist(), strict=True))
+            shares = dict(zip(labels, probabilities[0].tolist(), strict=True))
+            given, count = self._known_labels
+            return shares if given is None else with_unseen_labels(shares, given, count)
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities, a column per class, in the kind of `X`.
 
         The first columns are those of `classes`. A column follows for each label of a dict of
-        `priors` that no row has had so far, in the order of the dict.
+        `priors`, or of `labels` of a model that takes them, that no row has had so far, in the
+        order of these.
         """
         with self._lock:
             source, scores = self._batch_scores(X)
-            return table_like(source, *self._with_unseen(scores))
+            labels, probabilities = self._with_unseen(scores)
+            given, count = self._known_labels
+            unseen = {} if given is None else unseen_labels(given, {*labels}, count)
+            return table_like(source, *_with_fixed(labels, probabilities, unseen))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label with the highest score for one sample, None if nothing is learnt yet."""
@@ -322,6 +329,19 @@ class ScoringClassifier(base.MiniBatchClassifier):
             classes = self.classes or (None,)
             best = scores.argmax(axis=1) if scores.shape[1] else [0] * len(scores)
             return labels_like(source, [classes[column] for column in best], classes)
+
+
+def _with_fixed(
+    labels: tuple[Label, ...], shares: Floats, fixed: dict[Label, float]
+) -> tuple[tuple[Label, ...], Floats]:
+    """Return labels and probabilities (n, n_labels) with those of further labels.
+
+    These are equal in all rows; the labels before share the rest in the same proportions.
+    """
+    if not fixed:
+        return labels, shares
+    rows = np.tile([*fixed.values()], (len(shares), 1))
+    return (*labels, *fixed), np.hstack((shares * (1.0 - sum(fixed.values())), rows))
 
 
 def margins(scores: Floats) -> Floats:
@@ -580,3 +600,46 @@ def unseen_classes(priors: Priors, labels: Sequence[Label]) -> dict[Label, float
         return {}
     shares = normalized(priors, (*unseen, *labels)).tolist()
     return dict(zip(unseen, shares, strict=False))
+
+
+def unseen_labels(
+    labels: Sequence[Label], known: Collection[Label], count: int
+) -> dict[Label, float]:
+    """Return the probabilities of the labels that are not among the known ones.
+
+    Each is the estimate of Krichevsky and Trofimov for a label without rows, 1/2 / (n + K/2) after
+    n rows, where K counts all labels. It is 1 / K before the first row and vanishes as rows come.
+
+    References
+    ----------
+    R. Krichevsky and V. Trofimov, "The performance of universal encoding", IEEE Transactions on
+    Information Theory 27 (1981).
+
+    Examples
+    --------
+    >>> unseen_labels(("ok", "fault"), (), 0), unseen_labels(("ok", "fault"), ("ok",), 99)
+    ({'ok': 0.5, 'fault': 0.5}, {'fault': 0.005})
+    """
+    unseen = [label for label in labels if label not in known]
+    if not unseen:
+        return {}
+    return dict.fromkeys(unseen, 0.5 / (count + 0.5 * (len(known) + len(unseen))))
+
+
+def with_unseen_labels(
+    shares: dict[Label, float], labels: Sequence[Label], count: int
+) -> dict[Label, float]:
+    """Return the probabilities of a row with those of the labels without rows.
+
+    The others share the rest in the same proportions.
+
+    Examples
+    --------
+    >>> with_unseen_labels({"ok": 1.0}, ("fault", "ok"), 99)
+    {'ok': 0.995, 'fault': 0.005}
+    """
+    unseen = unseen_labels(labels, shares, count)
+    if not unseen:
+        return shares
+    left = 1.0 - sum(unseen.values())
+    return {label: share * left for label, share in shares.items()} | unseen

@@ -58,14 +58,18 @@ class Settings(NamedTuple):
 
     def check_feature_count(self, names: Sequence[Any], n_known: int) -> None:
         """Raise ValueError if names, the first of which are known, are more than `max_features`."""
-        most = self.max_features
-        if most is not None and len(names) > most:
-            raise ValueError(
-                f"max_features={most!r} leaves no room for the features "
-                f"{reprlib.repr(list(names[most:]))}: {n_known:,} are known, and with all new ones "
-                f"there would be {len(names):,}. Leave them out, hash names with river's "
-                "FeatureHasher, or assign a larger max_features."
-            )
+        check_feature_count(self.max_features, names, n_known)
+
+
+def check_feature_count(most: int | None, names: Sequence[Any], n_known: int) -> None:
+    """Raise ValueError if names, the first of which are known, are more than a limit allows."""
+    if most is not None and len(names) > most:
+        raise ValueError(
+            f"max_features={most!r} leaves no room for the features "
+            f"{reprlib.repr(list(names[most:]))}: {n_known:,} are known, and with all new ones "
+            f"there would be {len(names):,}. Leave them out, hash names with river's "
+            "FeatureHasher, or assign a larger max_features."
+        )
 
 
 def read_settings(settings: Settings) -> Settings:

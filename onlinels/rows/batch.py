@@ -865,6 +865,12 @@ class Columns:
             plain = columns._plain or isinstance(layout, range)
             says_more = plain > columns._plain or not all(map(columns._knows, arrays))
             if is_new.any() or says_more:
+                if columns._plain and len(columns) and is_new.any():
+                    warn_caller(
+                        "X has more columns than the rows learnt before.",
+                        f"It has {len(layout)} columns, and the rows before had {len(columns)}: "
+                        "in those rows, the others count as 0. Check the shape of X.",
+                    )
                 names = plain_names(sorted_names(compress(names_of(layout), is_new)))
                 now = {name: lengths[name] for name in sorted_names(lengths)}
                 stems = {str(each.name) for each in arrays if each.are_outputs}
@@ -965,10 +971,7 @@ class Columns:
 
     def _located(self, layout: Layout) -> Integers:
         for feature in _arrays_of(layout):
-            now, before = feature.length, self._lengths.get(feature.name, feature.length)
-            if now != before and not feature.are_outputs:
-                place, remedy = f"x[{feature.name!r}]", "Pass arrays of one size in every row."
-                raise refusal(place, f"has {now} values", f"{before} as in other rows", remedy)
+            self._check_length(feature)
         keys = check_distinct(names_of(layout), numbered if self.is_numbered else None)
         if self._plain or isinstance(layout, range):
             fault = "Columns are those of a plain array, expected names as before, such as"
@@ -978,6 +981,20 @@ class Columns:
                 if not _is_position(key):
                     raise ValueError(f"{fault} {key!r}. Learn and predict in one form.")
         return np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
+
+    def _check_length(self, feature: ArrayFeature) -> None:
+        """Raise ValueError if an array is not as long as before."""
+        name, now = feature.name, feature.length
+        if not feature.are_outputs:
+            before = self._lengths.get(name, now)
+            if now != before:
+                place, remedy = f"x[{name!r}]", "Pass arrays of one size in every row."
+                raise refusal(place, f"has {now} values", f"{before} as in other rows", remedy)
+        elif name in self._stems and now:
+            last, beyond = (f"{name}{index}" for index in (now - 1, now))
+            if not self.has(last) or self.has(beyond):
+                remedy = "Images of one size have features of one number: resize the images."
+                raise refusal("x", f"has {now} values {name}", "as many as in other rows", remedy)
 
     def differences(self, batch: Batch) -> tuple[list[Name], list[Name]]:
         """Return the names of the columns that a frame or array lacks, and of its unknown columns.

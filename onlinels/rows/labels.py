@@ -171,6 +171,25 @@ def read_labels(y: Any, n_rows: int | None = None) -> list[Label]:
     return [read_label(label, f"y[{row}]") for row, label in enumerate(labels)]
 
 
+def read_known_labels(labels: Any) -> tuple[Label, ...] | None:
+    """Return the setting `labels`: None, or labels that are known before their rows, as a tuple."""
+    if labels is None:
+        return None
+    remedy = "Pass a list such as ['ok', 'fault'], or None."
+    if isinstance(labels, (str, bytes)):
+        raise refusal("labels", f"is {labels!r}", "a sequence of labels", remedy)
+    given = as_list(labels, "label per class", "labels")
+    if not given:
+        raise refusal("labels", "is empty", "at least one label", remedy)
+    read, known = (read_label(y, f"labels[{n}]") for n, y in enumerate(given)), dict[Label, int]()
+    for place, label in enumerate(read):
+        if label in known:
+            found = f"holds {label!r} at {place}, equal to that at {known[label]}"
+            raise refusal("labels", found, "labels that differ", "Name each class once.")
+        known[label] = place
+    return tuple(known)
+
+
 def as_list(y: Any, each: str = "label per row", argument: str = "y") -> list[Any]:
     """Return the entries of an array, series or list; error messages call an entry `each`."""
     if isinstance(y, (list, tuple, range)):

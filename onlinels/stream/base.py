@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from onlinels.checks import (
     check_weight,
     check_weights,
     checked_assignment,
+    refusal,
     warn_caller,
 )
 from onlinels.core import StreamRows, note_core
@@ -30,6 +32,7 @@ from onlinels.core.constants import (
 )
 from onlinels.explain import feature_effects, named_scores
 from onlinels.linear.model import N_SHOWN_FEATURES
+from onlinels.linear.settings import check_feature_count
 from onlinels.linear.single import LABEL_TYPES
 from onlinels.locks import Lock
 from onlinels.numerics import (
@@ -65,7 +68,18 @@ from onlinels.stream.features import (
 )
 from onlinels.stream.plain import PlainExpert
 from onlinels.stream.rows import ArrayRows
-from onlinels.stream.waiting import Found, Waiting, sample_key
+from onlinels.stream.waiting import (
+    MAX_WAITING,
+    Found,
+    Key,
+    KeyedSample,
+    Sought,
+    Waiting,
+    WaitingForecasts,
+    plain_sample,
+    read_key,
+    sample_key,
+)
 from onlinels.sums.recursion import Recursion
 
 MIN_NUMBER_ROWS, MIN_WHOLE_NUMBER_ROWS = 8, 64
@@ -258,7 +272,7 @@ class ExpertsState(ABC):
         """Return the stored forecast of a row, if the row is learnt with it."""
         return None if found is None else found.forecast
 
-    def learn(self, x: Any, y: Any, w: float, key: int, is_new: bool = False) -> Any:
+    def learn(self, x: Any, y: Any, w: float, key: Sought, is_new: bool = False) -> Any:
         """Plan that a row of weight w is learnt into a draft.
 
         Parameters
@@ -267,8 +281,8 @@ class ExpertsState(ABC):
             A sample, of which this method returns NotImplemented if C does not know it; or a row.
         y : object
             Label or number; the column of the label of a row.
-        key : int
-            Key of the sample, which may have a stored forecast.
+        key : int, or tuple of a key
+            What finds the stored forecast of the row, if there is one.
         is_new : bool
             Whether the class of the row is new.
         """
@@ -373,11 +387,32 @@ class StreamModel(ABC):
     __copy__, __deepcopy__, __getstate__ = locked_copy, locked_deepcopy, locked_state
     __setattr__ = checked_assignment
 
-    def __init__(self, seed: int) -> None:
+    # Files of earlier versions lack it.
+    _max_features: int | None = None
+
+    def __init__(self, seed: int, max_features: int | None, max_waiting: int = MAX_WAITING) -> None:
         note_core()
         self.seed = check_count("seed", seed, 0)
+        self.max_waiting = check_count("max_waiting", max_waiting, 1)
         self._lock = Lock()
         self._state = self._blank_state(self.seed)
+        self.max_features = max_features
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"max_features"}
+
+    @property
+    def max_features(self) -> Any:
+        """Number of features up to which new ones are learnt; it can be changed."""
+        return self._max_features
+
+    @max_features.setter
+    def max_features(self, most: int | None) -> None:
+        with self._lock:
+            if most is not None:
+                most = check_count("max_features", most, max(1, len(self.feature_names)))
+            self._max_features = most
 
     @property
     def _state(self) -> Any:
@@ -387,7 +422,7 @@ class StreamModel(ABC):
             waits = None if state.made is None else state.made[0].waits()
             if waits is not None:
                 key, forecast = sample_key(waits[0]), np.frombuffer(waits[1])
-                calls = state.waiting.plan_add(key, forecast, state.count)
+                calls = state.waiting.plan_add(key, forecast, state.count, self.max_waiting)
                 apply((*calls, (state.made[0].forget,)))  # type: ignore[index]
             return state
 
@@ -420,7 +455,9 @@ class StreamModel(ABC):
         return own | {f"_{name}": part for name, part in vars(state).items() if name != "made"}
 
     def __setstate__(self, saved: Any) -> None:
-        saved = attributes_of(saved)
+        # Models of earlier versions have no other maximum.
+        saved = {"max_waiting": MAX_WAITING} | attributes_of(saved)
+        most = check_count("max_waiting", saved["max_waiting"], 1)
         state = self._blank_state(check_count("seed", saved["seed"], 0))
         names = {f"_{name}": name for name in vars(state) if name != "made"}
         if "_told" in saved:
@@ -428,6 +465,8 @@ class StreamModel(ABC):
         restore(state, {name: saved[each] for each, name in names.items() if each in saved})
         if "_numbers" not in saved:
             state.take_former(saved)
+        if len(state.waiting) > most:
+            raise ValueError(f"{len(state.waiting)} forecasts wait, and max_waiting is {most}")
         others = {*names, *state.names_of_former}
         own = {each: part for each, part in saved.items() if each not in others}
         restore(self, own | {"_state": state})
@@ -452,6 +491,10 @@ class StreamModel(ABC):
 
     def _forecast_one(self, x: Any) -> Floats:
         """Return the forecast for a sample, and store it until its label arrives."""
+        return self._forecast_row(*x) if type(x) is KeyedSample else self._forecast_sample(x)
+
+    def _forecast_sample(self, x: Any) -> Floats:
+        """Return the forecast for a sample without a key."""
 
         def read() -> tuple[int | None, StreamRow, tuple[Floats, Calls | None]]:
             state = self._state
@@ -483,9 +526,42 @@ class StreamModel(ABC):
             forecast, calls = state.forecast(row)
         texts = state.not_warned_of(row.texts)
         if key is not None:
-            stored = waiting.plan_add(key, forecast, count)
+            stored = waiting.plan_add(key, forecast, count, self.max_waiting)
             calls = *calls, *stored, *waiting.plan_asked(is_stored=True)
         self._change(state, calls)
+        warn_of_texts(texts)
+        return forecast
+
+    def _forecast_row(self, x: Any, key: Key) -> Floats:
+        """Return the forecast for the sample of a row with a key, and store it with the sample.
+
+        If the row has a forecast, return that one.
+        """
+
+        def read() -> tuple[dict[Name, Any], int]:
+            sample = plain_sample(x)
+            return sample, sample_key(sample)  # Raises if names have no fixed spelling.
+
+        sample, of_sample = read_whole(read, self)
+        state: ExpertsState = shallow_copy(self._state)
+        waiting, forecast, row = state.waiting, np.zeros(0), NO_VALUES
+        if (key,) in waiting:
+            _, forecast, known = waiting.of_key(key, self.max_waiting)
+            if sample_key(known) != of_sample:
+                expected = "the same sample until its label is learnt, or a key of its own"
+                remedy = "Pass another key, or drop this one first."
+                text = f"key={reprlib.repr(key)}"
+                raise refusal(text, "waits for the label of another sample", expected, remedy)
+            apply(waiting.plan_asked(is_stored=False))
+            return forecast
+        forecast, calls = state.forecast_sample(sample)
+        if calls is NotImplemented:
+            row = state.columns.row(sample)
+            made = state.forecast(row) if state.count else state.first_forecast(sample)
+            forecast, calls = made
+        texts = state.not_warned_of(row.texts)
+        stored = waiting.plan_add((key,), forecast, state.count, self.max_waiting, sample)
+        self._change(state, (*calls, *stored, *waiting.plan_asked(is_stored=True)))
         warn_of_texts(texts)
         return forecast
 
@@ -529,7 +605,58 @@ class StreamModel(ABC):
             lines += [f"    {name}: {effect:+.6g}" for name, effect in strongest[:N_SHOWN_FEATURES]]
         return "\n".join(lines)
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+    @property
+    def waiting(self) -> WaitingForecasts:
+        """The forecasts whose labels have not arrived: their number, the oldest age, their keys.
+
+        The age is the number of rows learnt since the oldest forecast was made.
+
+        Examples
+        --------
+        >>> from onlinels import StreamClassifier
+        >>> model = StreamClassifier()
+        >>> for number in range(3):
+        ...     answer = model.predict_one({"size": 0.5 * number}, key=f"box {number}")
+        >>> model.learn_late("box 1", "large")
+        >>> model.waiting
+        WaitingForecasts(n_forecasts=2, oldest_age=1)
+        >>> model.waiting.keys
+        ('box 0', 'box 2')
+        """
+        with self._lock:
+            state: ExpertsState = self._state
+            return state.waiting.told(state.count)
+
+    def drop(self, key: Key) -> None:
+        """Forget the forecast of a row whose label will not come, and its sample.
+
+        Parameters
+        ----------
+        key : str, int, bytes, or tuple of them
+            The key with which the row was predicted.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If no forecast with this key waits; nothing has changed then.
+
+        Examples
+        --------
+        >>> from onlinels import StreamClassifier
+        >>> model = StreamClassifier()
+        >>> model.predict_one({"size": 3.0}, key="box 7")
+        >>> model.drop("box 7")
+        >>> model.waiting
+        WaitingForecasts(n_forecasts=0, oldest_age=0)
+        """
+        with self._lock:
+            state = shallow_copy(self._state)
+            number, *_ = state.waiting.of_key(read_key(key), self.max_waiting)
+            self._change(state, state.waiting.plan_take(number))
+
+    def learn_one(
+        self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, key: Key | None = None
+    ) -> None:
         """Learn one sample.
 
         Parameters
@@ -540,11 +667,15 @@ class StreamModel(ABC):
             The label, which may be new, or the target. None, NaN and pandas.NA raise an error.
         w : float
             Weight of the row, from 0 to 1e5; see the notes of the class.
+        key : str, int, bytes, or tuple of them, optional
+            The key with which the row was predicted. Then the sample that was predicted is learnt,
+            as by `learn_late`, and `x` may be rounded, or scaled in another way.
 
         Raises
         ------
         TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
+            If the input cannot be learnt, or no forecast with this key waits; nothing has changed
+            then.
 
         Examples
         --------
@@ -555,37 +686,93 @@ class StreamModel(ABC):
         'apple'
         """
         with self._lock:
-            rows = self._known.known_rows
-            if rows is not None and rows.learn(x, y, w) is not NotImplemented:
+            if key is not None:
+                check_mapping(x)
+                self.learn_late(key, y, w)
                 return
-            draft, calls, row = self._planned_lesson(x, y, w)
-            texts = draft.not_warned_of(row.texts)
-            numbers = draft.not_warned_of(draft.numbers_as_text())
-            self._change(draft, calls)
-            draft.waiting.warn_of_labels()
-            warn_of_texts(texts)
-            warn_of_numbers(numbers)
+            rows = self._known.known_rows
+            if rows is None or rows.learn(x, y, w) is NotImplemented:
+                self._learn(x, y, w)
 
-    def _planned_lesson(self, x: Any, y: Any, w: Any) -> tuple[ExpertsState, Calls, StreamRow]:
-        """Return a draft that learns a sample, the changes that it plans, and the sample."""
-        key = key_of(x)
+    def learn_late(self, key: Key, y: Any, w: float = 1.0) -> None:
+        """Learn a row that was predicted with a key, as it was predicted.
+
+        Parameters
+        ----------
+        key : str, int, bytes, or tuple of them
+            The key with which the row was predicted. Afterwards, another row may have it.
+        y : hashable, or number
+            The label, which may be new, or the target.
+        w : float
+            Weight of the row, from 0 to 1e5.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If no forecast with this key waits, or the row cannot be learnt; nothing has changed
+            then.
+
+        Examples
+        --------
+        >>> from onlinels import StreamRegressor
+        >>> model = StreamRegressor()
+        >>> for hour in range(3):
+        ...     answer = model.predict_one({"hour": hour}, key=hour)
+        >>> model.learn_late(2, 4.5)
+        >>> model.count, model.waiting.keys
+        (1, (0, 1))
+        """
+        with self._lock:
+            self._learn(None, y, w, (read_key(key),))
+
+    def _learn(self, x: Any, y: Any, w: Any, key: tuple[Key] | None = None) -> None:
+        """Learn a sample, or the sample of a key, by Python code, and warn of what is found."""
+        draft, calls, row = self._planned_lesson(x, y, w, key)
+        texts = draft.not_warned_of(row.texts)
+        numbers = draft.not_warned_of(draft.numbers_as_text())
+        self._change(draft, calls)
+        draft.waiting.warn_of_labels()
+        warn_of_texts(texts)
+        warn_of_numbers(numbers)
+
+    def _planned_lesson(
+        self, x: Any, y: Any, w: Any, of_row: tuple[Key] | None
+    ) -> tuple[ExpertsState, Calls, StreamRow]:
+        """Return a draft that learns a sample, the changes that it plans, and the sample.
+
+        If the row has a key, the sample is the one that was predicted with it.
+        """
+        key: Sought | None = key_of(x) if of_row is None else of_row
         draft = shallow_copy(self._state)
         if key is not None and draft.count:
-            calls = draft.learn(x, y, w, key)
+            sample = x if of_row is None else self._sample_of(of_row)
+            calls = draft.learn(sample, y, w, key)
             if calls is not NotImplemented:
                 return draft, calls, NO_VALUES
-        columns, row, target, key, weight = read_whole(lambda: self._read_row(x, y, w), self)
+        columns, row, target, key, weight = read_whole(
+            lambda: self._read_row(x, y, w, of_row), self
+        )
         draft = shallow_copy(self._state)
         target, is_new = draft.make_room(columns, target)
         return draft, draft.learn(row, target, weight, key, is_new), row
 
+    def _sample_of(self, of_row: tuple[Key]) -> dict[Name, Any]:
+        """Return the sample that was predicted with a key; raise ValueError if none was."""
+        waiting: Waiting = self._state.waiting
+        return waiting.of_key(*of_row, self.max_waiting)[2]
+
     def _read_row(
-        self, x: Mapping[Any, Any], y: Any, w: float
-    ) -> tuple[StreamColumns, StreamRow, Any, int, float]:
+        self, x: Any, y: Any, w: float, of_row: tuple[Key] | None
+    ) -> tuple[StreamColumns, StreamRow, Any, Sought, float]:
         """Return the columns with those of a row, the row, its target, its key and its weight."""
-        columns, row = self._state.columns.extended_and_read(x)
+        x = x if of_row is None else self._sample_of(of_row)
+        known = self._state.columns
+        columns, row = known.extended_and_read(x)
+        if columns is not known:
+            check_feature_count(self.max_features, columns.names, len(known.names))
         weight = 1.0 if type(w) is float and w == 1.0 else check_weight(w, MAX_ROW_WEIGHT)
-        return columns, row, self._read_target(y), sample_key(x), weight
+        key: Sought = sample_key(x) if of_row is None else of_row
+        return columns, row, self._read_target(y), key, weight
 
     @matched_by_position
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:

@@ -27,12 +27,13 @@ from onlinels.linear.scoring import (
     best_scale,
     calibrate,
     table_of,
+    with_unseen_labels,
 )
 from onlinels.linear.single import LABEL_TYPES
 from onlinels.numerics import Calls, are_columns, enlarged, is_array
 from onlinels.rows.answers import labels_like
 from onlinels.rows.batch import matched_by_position, source_of
-from onlinels.rows.labels import Classes, Label, read_label, read_labels
+from onlinels.rows.labels import Classes, Label, read_known_labels, read_label, read_labels
 from onlinels.saving import savable
 from onlinels.stream.base import ExpertsState, StreamModel
 from onlinels.stream.features import (
@@ -41,7 +42,7 @@ from onlinels.stream.features import (
     Sample,
     StreamColumns,
 )
-from onlinels.stream.waiting import Found
+from onlinels.stream.waiting import MAX_WAITING, Found, Key, keyed
 from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
 
@@ -211,6 +212,7 @@ def _experts_are_sound(model: Any) -> bool:
     fits = fits and are_columns(*state.softmaxes)
     fits = fits and is_array(state.errors, len(EXPERTS))
     fits = fits and is_array(state.losses, len(SOFTMAX_SCALES)) and type(state.is_watched) is bool
+    fits = fits and model.labels == read_known_labels(model.labels)
     return fits and state.numbers.item(LAST_LABEL) in range(-1, n)
 
 
@@ -237,6 +239,14 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     ----------
     seed : int
         Seed of the random units. Models with the same seed and the same stream are equal.
+    labels : sequence of labels, optional
+        Labels of classes that are known beforehand, also if no row of them has come: see the notes.
+    max_features : int, optional
+        Largest number of features, of which each text is one. A row that would bring more is
+        refused, by name, before anything changes. It can be changed at any time.
+    max_waiting : int
+        Maximum number of forecasts that wait for their labels, at least 1; a new one then replaces
+        the oldest.
 
     Notes
     -----
@@ -256,20 +266,34 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     =====================  =======================================================================
 
     Scores are those of the forecast: a mixture of least-squares outputs within [-0.5, 1.5]. Before
-    the first row is learnt, every value is accepted and `predict_one` returns None.
+    the first row is learnt, every value is accepted without a key, and `predict_one` returns None.
 
-    **Late labels.** The last label learnt is also a feature: in many streams it is the best one. A
-    row whose label is late must therefore be learnt with the label that was the last one when the
-    row was predicted. The model stores every forecast, under a hash of the sample, until
-    `learn_one` supplies the label; it stores at most 4,096 forecasts of a few numbers each. A row
-    is late if other rows were learnt between its forecast and its label. A late row is learnt with
-    the last label and the scaled features of its forecast, and experts are judged by what they
-    predicted in the forecast. The later labels arrive, the less a recent error reduces an expert's
-    share. While labels are late, the scale follows the predicted rows, from the first one on, so a
-    prediction changes later predictions. Rows that were not predicted count as late as the last row
-    that was. Pass the same sample to `predict_one` and `learn_one`: a sample that has changed since
-    it was predicted, for example by a scaler before the model, is not recognised. The model warns
-    if a tenth of the last 500 labels finds no forecast or may have found that of an equal sample.
+    **Classes that have not come.** With `labels`, `predict_proba_one` names all of them from the
+    first question on, in equal shares before the first row. After n rows learnt, of K classes in
+    all, a class without rows has the probability 1/2 / (n + K/2), the estimate of Krichevsky and
+    Trofimov, and the classes with rows share the rest as they would without `labels`. No
+    probability of two or more labels is 0 or 1. A class is learnt as ever from its first row on,
+    also if `labels` do not name it; it then counts in K. Labels, scores and what is learnt stay the
+    same: `predict_one` returns None before the first row, and names no class without rows.
+
+    **Late labels.** If rows have an identity, pass it as `key` to `predict_one` and other questions
+    about one sample, and to `learn_one` or `learn_late`: the model then stores the sample with its
+    forecast, and learns both when the label arrives, whatever rows are equal and labels late.
+    `drop` forgets a row whose label will not come, and `waiting` says how many forecasts wait.
+
+    The last label learnt is also a feature: in many streams it is the best one. A row whose label
+    is late must therefore be learnt with the label that was the last one when the row was
+    predicted. The model stores every forecast until the label arrives, without a key under a hash
+    of the sample; it stores at most `max_waiting` forecasts of a few numbers each. A row is late if
+    other rows were learnt between its forecast and its label. A late row is learnt with the last
+    label and the scaled features of its forecast, and experts are judged by what they predicted in
+    the forecast. The later labels arrive, the less a recent error reduces an expert's share. While
+    labels are late, the scale follows the predicted rows, from the first one on, so a prediction
+    changes later predictions. Rows that were not predicted count as late as the last row that was.
+    Without a key, pass the same sample to `predict_one` and `learn_one`: a sample that has changed
+    since it was predicted, for example by a scaler before the model, is not recognised. The model
+    warns if a tenth of the last 500 labels finds no forecast or may have found that of an equal
+    sample.
 
     **Weights and ridge.** The weights of each recursive expert are the exact ridge solution on the
     rows so far, with the features as they were when each row was learnt. A row weighs 1, or 0.998
@@ -308,6 +332,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     N. Cesa-Bianchi and G. Lugosi, "Prediction, Learning, and Games" (2006), sections 2.1 and 2.11:
     the exponentially weighted average forecaster, which mixes the models.
 
+    R. Krichevsky and V. Trofimov, "The performance of universal encoding", IEEE Transactions on
+    Information Theory 27 (1981): the probability of a class without rows.
+
     I. Zliobaite et al., "Evaluation methods and decision theory for classification of streaming
     data with temporal dependence", Machine Learning 98 (2015): the last label as a feature.
 
@@ -323,8 +350,20 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     _blank_state = ClassifierState
 
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed)
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        labels: Any = None,
+        max_features: int | None = None,
+        max_waiting: int = MAX_WAITING,
+    ) -> None:
+        super().__init__(seed, max_features, max_waiting)
+        self.labels = read_known_labels(labels)
+
+    def __setstate__(self, saved: Any) -> None:
+        # In files of earlier versions there are no labels.
+        super().__setstate__(saved if "labels" in saved else saved | {"labels": None})
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -393,8 +432,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         -------
         table (n_rows, n_classes)
             Probabilities, of the same kind as `X`, with a column for each class known after the
-            batch: 0 in rows before the first row of the class. For a list of dicts, each dict holds
-            the classes known before its row.
+            batch: 0 in rows before the first row of the class, unless `labels` name it. For a list
+            of dicts, each dict holds the classes known before its row, and those of `labels`.
 
         Examples
         --------
@@ -420,19 +459,88 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         classes = known.extended([label])
         return classes, int(classes.columns([label])[0])
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample, {} before anything is learnt."""
+    def predict_proba_one(
+        self, x: Mapping[Any, Any], *, key: Key | None = None, **kwargs: Any
+    ) -> dict[Label, float]:
+        """Return the probability of every class for one sample, also of classes without rows.
+
+        The classes without rows are the others of `labels`, in their order, after those in
+        `classes`. Without `labels`, the result is {} before anything is learnt. See
+        `predict_one` for the key.
+
+        Examples
+        --------
+        >>> model = StreamClassifier(labels=["ok", "fault"])
+        >>> model.predict_proba_one({"rms": 0.2})
+        {'ok': 0.5, 'fault': 0.5}
+        >>> for _ in range(99):
+        ...     model.learn_one({"rms": 0.2}, "ok")
+        >>> model.predict_proba_one({"rms": 0.9})
+        {'ok': 0.995, 'fault': 0.005}
+        """
         with self._lock:
+            x = x if key is None else keyed(x, key)
             rows = self._rows_for(x)
             found = NotImplemented if rows is None else rows.probabilities(x)
-            return super().predict_proba_one(x) if found is NotImplemented else found
+            if found is NotImplemented:
+                return super().predict_proba_one(x)
+            if self.labels is None:
+                return found  # type: ignore[no-any-return]
+            return with_unseen_labels(found, self.labels, self.count)
 
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the label with the highest score for one sample, None if nothing is learnt yet."""
+    def predict_one(
+        self, x: Mapping[Any, Any], *, key: Key | None = None, **kwargs: Any
+    ) -> Label | None:
+        """Return the label with the highest score for one sample, None if nothing is learnt yet.
+
+        Parameters
+        ----------
+        x : mapping
+            Features by name: numbers, arrays of numbers, text, None or NaN.
+        key : str, int, bytes, or tuple of them, optional
+            What tells the row apart from others until its label arrives, such as the number of an
+            order. The label is then learnt by ``learn_one(x, y, key=key)`` or
+            ``learn_late(key, y)``. Later questions with the same key and sample are answered by
+            the same forecast, whatever was learnt since.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `x` cannot be read, or a forecast of another sample waits under the key; nothing has
+            changed then.
+
+        Examples
+        --------
+        >>> model = StreamClassifier()
+        >>> model.learn_one({"size": 3.0}, "apple")
+        >>> model.predict_one({"size": 4.0}, key="order 12")
+        'apple'
+        >>> model.learn_late("order 12", "pear")
+        >>> model.classes
+        ('apple', 'pear')
+        """
         with self._lock:
+            x = x if key is None else keyed(x, key)
             rows = self._rows_for(x)
             found = NotImplemented if rows is None else rows.label(x)
             return super().predict_one(x) if found is NotImplemented else found
+
+    def scores_one(self, x: Mapping[Any, Any], *, key: Key | None = None) -> dict[Label, float]:
+        """Return the score of every class for one sample.
+
+        See `scores_many`, and `predict_one` for the key: its forecast has the classes known then.
+        """
+        with self._lock:
+            scores = self._scores_one(x if key is None else keyed(x, key))
+            return dict(zip(self.classes, scores, strict=False))
+
+    def margin_one(self, x: Mapping[Any, Any], *, key: Key | None = None) -> float:
+        """Return the margin of one sample: its highest score minus the next; see `margin_many`.
+
+        See `predict_one` for the key.
+        """
+        with self._lock:
+            return super().margin_one(x if key is None else keyed(x, key))
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         rows = self._rows_for(x)

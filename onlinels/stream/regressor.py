@@ -37,6 +37,7 @@ from onlinels.rows.batch import matched_by_position, source_of
 from onlinels.saving import savable
 from onlinels.stream.base import ExpertsState, StreamModel
 from onlinels.stream.features import N_UNITS, RunningScaler, Sample, StreamColumns
+from onlinels.stream.waiting import MAX_WAITING, Key, keyed
 from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
 
@@ -247,6 +248,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     ----------
     seed : int
         Seed of the random units. Models with the same seed and the same stream are equal.
+    max_features : int, optional
+        Largest number of features, as in `StreamClassifier`.
+    max_waiting : int
+        Maximum number of forecasts that wait for their targets, at least 1; a new one then replaces
+        the oldest.
 
     Notes
     -----
@@ -263,14 +269,15 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     error by 0% to 1%.
 
     **Late targets.** Targets may arrive late, in any order, or never. The model stores each
-    forecast under a hash of the sample until its target arrives, at most 4,096 forecasts. When the
-    target arrives, the stored forecast is judged, and the row is learnt with the last targets that
-    were known at the forecast. Forecasts and intervals therefore account for the delay of the
-    targets. A sample that is predicted again before another row is learnt is stored once. If its
-    features equal those of another row, a late row may have no stored forecast: it counts as late
-    as the row before. A late row is not recognised if a step before the model, such as a scaler
-    that learns, has changed its features since. The model warns if a tenth of the last 500 labels
-    finds no forecast or may have found that of another row.
+    forecast until its target arrives, at most `max_waiting` forecasts. When the target arrives, the
+    stored forecast is judged, and the row is learnt with the last targets that were known at the
+    forecast. Forecasts and intervals therefore account for the delay of the targets. If rows have
+    an identity, pass it as `key`, as to a `StreamClassifier`. Without a key, the forecast is stored
+    under a hash of the sample. A sample that is then predicted again before another row is learnt
+    is stored once. If its features equal those of another row, a late row may have no stored
+    forecast: it counts as late as the row before. A late row without a key is not recognised if a
+    step before the model, such as a scaler that learns, has changed its features since. The model
+    warns if a tenth of the last 500 labels finds no forecast or may have found that of another row.
     With a delay of d rows, errors count ``sqrt(1 + d / 5)`` times longer, because overlapping
     forecasts have similar errors. Until the first error is known, the forecast is the weighted
     median of the experts. The width of intervals follows the latest known errors. Where the size of
@@ -331,8 +338,10 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     _blank_state = RegressorState
 
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed)
+    def __init__(
+        self, seed: int = 0, *, max_features: int | None = None, max_waiting: int = MAX_WAITING
+    ) -> None:
+        super().__init__(seed, max_features, max_waiting)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -407,7 +416,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """Return the means of new targets for the rows of a batch."""
         return np.array([forecast_value(each) for each in self._forecast_many(X)])
 
-    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
+    def predict_one(
+        self, x: Mapping[Any, Any], with_dist: bool = False, *, key: Key | None = None
+    ) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
 
         Parameters
@@ -416,6 +427,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             Features by name: numbers, arrays of numbers, text, None or NaN.
         with_dist : bool
             Whether to return the distribution of a new target instead of a number.
+        key : str, int, bytes, or tuple of them, optional
+            What tells the row apart from others until its target arrives; see
+            `StreamClassifier.predict_one`.
 
         Returns
         -------
@@ -427,8 +441,14 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             accurate if errors are normal. Targets that are very late, or arrive in any order, have
             had 50% to 100% within.
             The deviation is infinite until the targets of two forecasts have arrived that were made
-            after the first row was learnt. Before the first row is learnt, values are not read and
-            the forecast is 0.0.
+            after the first row was learnt. Before the first row is learnt, the forecast is 0.0, and
+            values are not read unless there is a key.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `x` cannot be read, or a forecast of another sample waits under the key; nothing has
+            changed then.
 
         Examples
         --------
@@ -438,7 +458,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         (300, True)
         """
         with self._lock:
-            mean, deviation = self._normal(x)
+            mean, deviation = self._normal(x if key is None else keyed(x, key))
             return gaussian(mean, deviation**2) if with_dist else mean
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
@@ -468,7 +488,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             variances = np.full(len(means), self._state.deviation**2)
             return predictions_like(source_of(X), means, variances, with_dist)
 
-    def predict_interval_one(self, x: Mapping[Any, Any], level: float = 0.9) -> Ends:
+    def predict_interval_one(
+        self, x: Mapping[Any, Any], level: float = 0.9, *, key: Key | None = None
+    ) -> Ends:
         """Return the ends of an interval that contains a new target with a given probability.
 
         Parameters
@@ -477,6 +499,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             Features by name: numbers, arrays of numbers, text, None or NaN.
         level : float
             The probability, above 0 and below 1.
+        key : str, int, bytes, or tuple of them, optional
+            What tells the row apart from others until its target arrives; see
+            `StreamClassifier.predict_one`.
 
         Returns
         -------
@@ -488,7 +513,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         Raises
         ------
         TypeError, ValueError
-            If `level` is not a number above 0 and below 1, or `x` cannot be read.
+            If `level` is not a number above 0 and below 1, `x` cannot be read, or a forecast of
+            another sample waits under the key.
 
         Examples
         --------
@@ -500,7 +526,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
         with self._lock:
             level = check_level(level)
-            mean, deviation = self._normal(x)
+            mean, deviation = self._normal(x if key is None else keyed(x, key))
             half_width = half_width_of(deviation, level)
             return mean - half_width, mean + half_width
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from onlinels.core.constants import MIN_EIGENVALUE_UNREFINED
 from onlinels.numerics import Calls, are_columns, product
 from onlinels.saving import savable
 from onlinels.sums.axes import Places, Room, has_axes, moved_by_axes
+from onlinels.sums.low_rank import LowRank
 from onlinels.sums.packed import PANEL_COLUMNS, PackedSymmetric
 from onlinels.sums.recursion import Recursion
 from onlinels.sums.rows import Rows
@@ -134,6 +136,12 @@ class GramSums:
             (np.add, total, sums, total),
             (columns.__setitem__, present, total),
         )
+
+    def for_file(self, n_rows: int) -> GramSums:
+        """Return these sums with A'A in the smallest form that a file may hold; see `LowRank`."""
+        new = copy.copy(self)
+        new.gram = LowRank.of(self.gram, n_rows)  # type: ignore[assignment]
+        return new
 
     def with_room(self, room: Room) -> GramSums:
         """Return these sums with room for more features and targets; see `Room`."""
@@ -277,6 +285,10 @@ class FactorSums:
             # The permuted factor is not triangular.
             new.factor, new.rotated = triangular(new.factor, new.rotated)
         return new
+
+    def for_file(self, n_rows: int) -> Self:
+        """Return these sums, as a file holds them."""
+        return self
 
     def with_room(self, room: Room) -> Self:
         """Return the sums with room for more features and targets."""

@@ -211,7 +211,7 @@ def follow(s, r, row, most):
 def add_hashes(values, prints):
     bits = (values + 0.0).view(np.uint64) >> np.uint64(20)
     hashes = bits * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(43)
-    prints += [hashes, hashes * hashes]
+    prints += [hashes, hashes * hashes, (values != 0.0).astype(np.uint64)]
 
 
 def move_mean(s, row):

@@ -17,7 +17,7 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
     real *of = (real *)calloc((size_t)(16 * block), sizeof(real)), *memory;
     solver_t v;
     const ridge_t penalty = {ridge, AS_THEY_ARE, NULL};
-    uint64_t *prints = (uint64_t *)calloc((size_t)(2 * size), sizeof(uint64_t));
+    uint64_t *prints = (uint64_t *)calloc((size_t)(3 * size), sizeof(uint64_t));
     real **squares = (real **)calloc((size_t)size, sizeof(real *));
     double tally[3] = {0.0, 0.0, 0.0}, factors[N_FACTORS] = {1.0, 0.0, 1.0};
     panel_t panels[2] = {{0, width, of, of}, {width, m - width, of + block, of + 2 * block}};

@@ -41,6 +41,10 @@ def learn_rows(model, random):
         model.learn_one(dict(enumerate(row)), label)
 
 
+def learn_wide_rows(model, random):
+    model.learn_many(*rows(random, 6, n_features=130))
+
+
 def lengths(texts):
     return [[float(len(text)), float(text.count(" "))] for text in texts]
 
@@ -111,6 +115,16 @@ def learn_late(model, random):
     model.predict_many(samples[:3])
 
 
+def learn_with_keys(model, random):
+    """Learn rows by their keys, some late, and leave forecasts waiting."""
+    samples, y = mixed(random, 12)
+    start = model.count
+    for row, sample in enumerate(samples):
+        model.predict_one(sample, key=(start, "\ud800", b"row", row))
+        if row >= 4 and row % 3:
+            model.learn_late((start, "\ud800", b"row", row - 4), y[row - 4])
+
+
 def learn_mixed_numbers(model, random):
     for sample, label in zip(*mixed(random, 20), strict=True):
         model.predict_one(sample)
@@ -140,7 +154,7 @@ def learn_readings(model, random):
 
 
 OF_NUMBERS = (
-    *(learn_singly, learn_words, learn_mixed, learn_late),
+    *(learn_singly, learn_words, learn_mixed, learn_late, learn_with_keys),
     *(learn_mixed_numbers, learn_late_numbers, learn_readings),
 )
 """What teaches samples of numbers and texts only, so that no model is passed an array."""
@@ -304,13 +318,18 @@ MODELS = {
         of(LeastSquaresClassifier, accumulator="orthogonal", priors={"a": 0.1}),
         learn_and_predict_rows,
     ),
+    "few rows": (of(LeastSquaresClassifier), learn_wide_rows),
     "regressor": (of(LeastSquaresRegressor), learn_numbers),
     "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
     "stream": (of(StreamClassifier, seed=3), learn_mixed),
-    "late": (of(StreamClassifier), learn_late),
+    "late": (of(StreamClassifier, labels=["a", "never"], max_features=99), learn_late),
+    "keys": (of(StreamClassifier), learn_with_keys),
     "stream of numbers": (of(StreamRegressor, seed=3), learn_mixed_numbers),
     "numbers that wait": (of(StreamRegressor), learn_late_numbers),
-    "calibrated": (lambda random: CalibratedClassifier(LeastSquaresClassifier()), learn_rows),
+    "calibrated": (
+        lambda random: CalibratedClassifier(LeastSquaresClassifier(), labels=["a", "never"]),
+        learn_rows,
+    ),
     "answers only": (
         predictor(lambda: HiddenLayer(6) | LeastSquaresClassifier(priors="equal"), learn_rows),
         predict,

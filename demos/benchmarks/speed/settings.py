@@ -243,6 +243,12 @@ CASES: tuple[Case, ...] = (
     # Wrappers and stream models.
     Case(CalibratedClassifier, {"classifier": Case(C, ONE)}, "predict_proba_one", PROBABILITIES),
     Case(CalibratedClassifier, {"classifier": EQUAL}, "predict_proba_one", PROBABILITIES),
+    Case(
+        CalibratedClassifier,
+        {"classifier": Case(C, ONE), "labels": [False, True, "never"]},
+        "predict_proba_one",
+        None,
+    ),
     Case(DriftAwareClassifier, {"classifier": Case(C, ONE)}, limits=None),
     Case(
         DriftAwareClassifier,
@@ -251,6 +257,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case(StreamClassifier, limits=None),
     Case(StreamClassifier, {}, "predict_proba_one", None),
+    Case(StreamClassifier, {"labels": [False, True, "never"]}, "predict_proba_one", None),
     Case(StreamRegressor, limits=None),
     Case(StreamRegressor, {}, "predict_interval_one", None),
     # Peers.
@@ -264,6 +271,10 @@ ELSEWHERE = {
     ("WindowedClassifier", ""): "the cost is that of the features of windows",
     ("StreamClassifier", "seed"): "no influence",
     ("StreamRegressor", "seed"): "no influence",
+    ("StreamClassifier", "max_features"): "only rows with new names are checked",
+    ("StreamRegressor", "max_features"): "only rows with new names are checked",
+    ("StreamClassifier", "max_waiting"): "only a limit of how many forecasts wait",
+    ("StreamRegressor", "max_waiting"): "only a limit of how many forecasts wait",
 }
 """Models, or settings of models, that have no line, and why."""
 
