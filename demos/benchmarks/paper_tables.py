@@ -1,9 +1,8 @@
-"""Measure image networks on the data sets of McDonnell and Vladusich (2015): Table 4, Figure 2.
+"""Measure image networks on the data sets of McDonnell and Vladusich (2015), as Table 4.
 
 python demos/benchmarks/paper_tables.py --data data
 python demos/benchmarks/paper_tables.py --data data --only mnist --n-hidden 6400 --draws 1
 python demos/benchmarks/paper_tables.py --data data --only svhn --filters net_weight_1 --draws 1
-python demos/benchmarks/paper_tables.py --data data --only mnist --figure-draws 10
 
 The folder holds any of mnist, fashion-mnist, norb, svhn and cifar10, each as a folder with the
 published files, or as an .npz file (mnist.npz) with x_train, y_train, x_test and y_test. To
@@ -19,10 +18,6 @@ computed.
 For svhn and cifar10, the paper uses OverFeat's filters, which may not be redistributed. Pass their
 file with --filters; without it, the filters are patches of the training images. Data that cannot be
 measured are listed at the end, and the exit code is 1.
-
---figure-draws prints the test error on MNIST by the number of hidden units (Figure 2). The
-statistics of the first m hidden units are the leading block of those of all units, so one pass over
-the rows gives the error for every size. All draws of the input weights share one set of filters.
 """
 
 from __future__ import annotations
@@ -43,7 +38,6 @@ from typing import Any
 import numpy as np
 from common import (
     Array,
-    Floats,
     ResultsFile,
     bar,
     machine,
@@ -55,17 +49,11 @@ from common import (
     table_of,
 )
 from image_data import read_image_data
-from scipy.linalg import cho_factor, cho_solve
-from show import not_negative
 
 from onlinels import (
-    ConvolutionalFeatures,
-    HiddenLayer,
-    LeastSquaresClassifier,
     ShallowConvClassifier,
     __version__,
 )
-from onlinels.images import ImagePreprocessing
 from onlinels.network import PART_PARAMETERS, preset_settings
 
 PAPER = {"mnist": 0.37, "fashion-mnist": None, "norb": 2.21, "svhn": 3.96, "cifar10": 24.14}
@@ -128,8 +116,6 @@ def main() -> int:
         except (BrokenProcessPool, MemoryError, OSError, ValueError) as error:
             failed[name] = str(error)
     report([each for name, each in networks.items() if name not in failed], results, arguments)
-    if arguments.figure_draws and "mnist" in networks and "mnist" not in failed:
-        print_figure(networks["mnist"], results, arguments.figure_draws)
     for name, message in failed.items():
         print(f"Not measured: {name}. {message}", file=sys.stderr)
     return 1 if failed else 0
@@ -293,78 +279,6 @@ def cells_of(
     return cells | {"peak memory, GiB": f"{max(run['peak_memory'] for run in measured):.2f}"}
 
 
-# -- Figure 2 -------------------------------------------------------------------------------------
-
-SMALLEST = 100
-
-
-def print_figure(network: Network, results: ResultsFile, draws: int) -> None:
-    """Print the error by the number of hidden units, as the mean and the best of the draws."""
-    curve: dict[int, list[float]] = {}
-    for seed in range(draws):
-        key = network.key(seed) | {"figure": 2}
-        for size, error in results.measured(key, measure_draw, network, seed).items():
-            curve.setdefault(int(size), []).append(error)
-    table = table_of("hidden units", "mean error", "best error", title=f"MNIST, {draws} draws")
-    for size, errors in curve.items():
-        table.add_row(f"{size:,}", f"{fmean(errors):.2%}", f"{min(errors):.2%}")
-    print_table(table)
-
-
-def measure_draw(network: Network, seed: int) -> dict[str, float]:
-    """Return the test error of one draw of the input weights, by number of hidden units."""
-    read = read_image_data(network.path)
-    x, y = read.x_train[: network.rows], read.y_train[: network.rows]
-    settings = network.settings(seed)
-    first = slice(settings["network"]["warm_up"])
-    # The filters are those of the first draw.
-    stage = make_stage(x[first], y[first], network.settings(0))
-    given = settings["hidden"] | {"standardize": False}
-    hidden = HiddenLayer.from_examples(stage(x[first]), y[first], **given)
-    model = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
-    for rows in bar(row_slices(len(x), BLOCK_ROWS), f"Figure: draw {seed + 1}"):
-        model.learn_many(hidden.transform_many(stage(x[rows])), y[rows])
-    tested = [
-        hidden.transform_many(stage(read.x_test[rows]))
-        for rows in bar(row_slices(len(read.x_test), BLOCK_ROWS), "Figure: test")
-    ]
-    sums, classes = model.statistics(), np.array(model.classes)
-    errors = {}
-    for size in sizes(hidden.n_hidden):
-        weights = leading_weights(sums.gram, sums.cross, size, settings["classifier"]["ridge"])
-        best = np.concatenate([(some[:, :size] @ weights).argmax(axis=1) for some in tested])
-        errors[str(size)] = float(np.mean(classes[best] != read.y_test))
-    return errors
-
-
-def make_stage(images: Array, labels: Array, settings: dict[str, dict[str, Any]]) -> Any:
-    """Return stage 1, made from examples, as a function from images to features."""
-    wanted = {"whitening": None, **settings["preprocessing"]}
-    before = ImagePreprocessing.from_examples(images, **wanted)
-    examples = before.transform_many(images)
-    filters = ConvolutionalFeatures.from_examples(examples, labels, **settings["features"])
-    return lambda some: filters.transform_many(before.transform_many(some))
-
-
-def leading_weights(gram: Floats, cross: Floats, size: int, ridge: Any) -> Floats:
-    """Return the output weights (size, n_classes) of a network of the first hidden units only."""
-    system = np.array(gram[:size, :size])
-    # Works whichever triangle is filled.
-    system = np.triu(system) + np.triu(system, 1).T
-    diagonal = np.diag(system)
-    active = diagonal[diagonal > 0.0]
-    chosen = (cross.shape[1] / size) ** 2 * active.min() if ridge == "paper" else float(ridge)
-    system[np.diag_indices(size)] += chosen
-    weights: Floats = cho_solve(cho_factor(system, overwrite_a=True), cross[:size])
-    return weights
-
-
-def sizes(largest: int) -> list[int]:
-    """Return numbers of units that double from 100 up to all units."""
-    doubled = [SMALLEST * 2**power for power in range(20)]
-    return [size for size in doubled if size < largest] + [largest]
-
-
 def parser_of_options() -> argparse.ArgumentParser:
     parser = make_parser(__doc__)
     add, default = parser.add_argument, " (%(default)s)"
@@ -383,8 +297,6 @@ def parser_of_options() -> argparse.ArgumentParser:
     add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help=other)
     results = Path("paper_tables.jsonl")
     add("--results", type=Path, default=results, help="file with a line per finished run" + default)
-    draws = "draws for MNIST's error by the number of hidden units" + default
-    add("--figure-draws", type=not_negative, default=0, help=draws)
     return parser
 
 
