@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import onlinels
+import onlinels.devices
 import onlinels.distributed
 import onlinels.export
 import onlinels.forecasting
@@ -27,8 +28,8 @@ LAYERS = (
     "rows",
     "sums features",
     "linear",
-    "distributed evaluate explain export forecasting from_sums meta network pipelines sites "
-    "sklearn stream windowed",
+    "devices distributed evaluate explain export forecasting from_sums meta network pipelines "
+    "sites sklearn stream windowed",
     "__init__ __main__ images",
 )
 """What is at the root of the package, from below: a layer imports only from layers below it."""
@@ -37,7 +38,8 @@ NEIGHBOURS = {
     "numerics": "checks core locks",
     "saving": "checks locks numerics",
     "meta": "pipelines",
-    "sites": "pipelines",
+    "devices": "from_sums pipelines",
+    "sites": "devices pipelines",
     "windowed": "meta pipelines",
     "network": "meta",
     "distributed": "network pipelines",
@@ -45,12 +47,13 @@ NEIGHBOURS = {
     "explain": "meta pipelines",
     "forecasting": "pipelines",
     "stream": "explain",
-    "export": "meta network pipelines windowed",
+    "export": "devices meta network pipelines windowed",
 }
 """Imports within a layer."""
 
 MODULES_WITH_NAMES = (
     onlinels,
+    onlinels.devices,
     onlinels.distributed,
     onlinels.export,
     onlinels.forecasting,
