@@ -26,11 +26,9 @@ from rich.table import Table
 from show import (
     BLUE,
     DASHED,
-    GREEN,
     GREY,
     INK,
     SHADE,
-    VERMILLION,
     figure,
     label_ends,
     make_parser,
@@ -214,26 +212,9 @@ def watch_summary(results: dict[str, Followed]) -> Table:
 
 
 def draw_watch(path: Path, recordings: Recordings, results: dict[str, Followed]) -> None:
-    """Draw a recording of each activity, and below it the accuracy of the models."""
-    with figure(path, 10.5, 7.2, "Activities, predicted at every reading of a smart watch") as made:
-        grid = made.add_gridspec(2, 1, height_ratios=(0.8, 2))
-        above, below = (made.add_subfigure(grid[row, 0]) for row in range(2))
-        first = recordings.first
-        panels = above.subplots(1, len(first), sharey=True, squeeze=False)[0]
-        for axes, (activity, number) in zip(panels, first.items(), strict=True):
-            draw_recording(axes, recordings.readings[number])
-            axes.set_title(activity, loc="left", size=11)
-        panels[0].set_xlabel("seconds (shaded: a window)")
-        panels[0].set_ylabel("acceleration")
-        draw_answers(below.subplots(), recordings, results)
-
-
-def draw_recording(axes: Axes, readings: Array) -> None:
-    seconds = np.arange(len(readings)) / SAMPLE_RATE
-    for column, colour in enumerate((BLUE, VERMILLION, GREEN)):
-        axes.plot(seconds, readings[:, column], color=colour, linewidth=1.0)
-    axes.axvspan(0, WINDOW / SAMPLE_RATE, color=SHADE, linewidth=0)
-    axes.set_xlabel("seconds")
+    """Draw the accuracy of the models."""
+    with figure(path, 10.5, 4.8, "Activities, predicted at every reading of a smart watch") as made:
+        draw_answers(made.subplots(), recordings, results)
 
 
 def draw_answers(axes: Axes, recordings: Recordings, results: dict[str, Followed]) -> None:
