@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,6 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from show import make_parser as make_parser
 from show import positive as positive
 from show import table_of as table_of
-
-from onlinels import __version__
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -99,12 +96,6 @@ class ResultsFile:
         return found
 
 
-def versions(*libraries: str) -> dict[str, str]:
-    """Return the versions of Python, of onlinels and of other libraries."""
-    found = {"python": platform.python_version(), "onlinels": __version__}
-    return found | {library: version(library) for library in libraries}
-
-
 # -- processes, times and memory ------------------------------------------------------------------
 
 
@@ -128,11 +119,6 @@ def forget_peak() -> int:
     if peak.exists():
         peak.write_text("5")
     return memory("VmRSS")
-
-
-def peak_memory() -> float:
-    """Return the peak memory of this process in GiB; 0 where Linux's figures are not there."""
-    return memory("VmHWM") / 2**30
 
 
 def machine() -> str:
@@ -198,11 +184,6 @@ def in_words(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-6:.3g} us"
-
-
-def draw(*shape: int) -> Array:
-    """Return random numbers between 0 and 1, float32."""
-    return np.random.default_rng(0).random(shape, dtype=np.float32)
 
 
 def speed_parser(description: str | None, repeats: int) -> argparse.ArgumentParser:

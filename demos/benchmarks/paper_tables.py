@@ -42,7 +42,7 @@ from common import (
     bar,
     machine,
     make_parser,
-    peak_memory,
+    memory,
     positive,
     print_table,
     row_slices,
@@ -236,7 +236,7 @@ def measure(network: Network, seed: int) -> dict[str, float]:
         "learning": learning,
         "solving": solving,
         "testing": testing,
-        "peak_memory": peak_memory(),
+        "peak_memory": memory("VmHWM") / 2**30,
         "images": float(model.count),
         "filters": float(len(model.bank)),
     }

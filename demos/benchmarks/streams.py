@@ -37,6 +37,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,7 +53,6 @@ from common import (
     positive,
     print_table,
     table_of,
-    versions,
 )
 from river import (
     compose,
@@ -86,6 +86,7 @@ from onlinels import (
     LeastSquaresRegressor,
     StreamClassifier,
     StreamRegressor,
+    __version__,
 )
 
 FLOOR = 1e-15
@@ -347,7 +348,8 @@ def measure_part(name: str, arguments: argparse.Namespace, failed: dict[str, str
     """Return all stored figures of a part, after measuring those that are not stored."""
     results, table = ResultsFile(arguments.results), Table()
     known = {"part": name, "machine": machine(), "at_most": arguments.rows}
-    known["versions"] = versions("river", "numpy", "scipy")
+    others = {library: version(library) for library in ("river", "numpy", "scipy")}
+    known["versions"] = {"onlinels": __version__} | others
     sources = sources_of(name, arguments)
     for stream in bar([each for each in sources if wanted(each, arguments)], name):
         rows = list(islice(sources[stream](), arguments.rows))

@@ -40,7 +40,6 @@ from common import (
     Piece,
     bar,
     compare,
-    draw,
     in_turns,
     in_words,
     positive,
@@ -181,6 +180,11 @@ def calls(n_hidden: int, warm_up: int, n_rows: int, gram: Floats) -> Calls:
         "Gram": (update, n_rows),
         "scores": (lambda: activations @ weights, n_rows),
     }
+
+
+def draw(*shape: int) -> Array:
+    """Return random numbers between 0 and 1, float32."""
+    return np.random.default_rng(0).random(shape, dtype=np.float32)
 
 
 def call(some: Mapping[str, tuple[Piece, int]], names: Iterable[str], n_images: int) -> None:
