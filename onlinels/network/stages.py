@@ -229,7 +229,7 @@ class FixedNetwork(Network):
 FIRST_DRAFT = 100
 """Number of stored images from which a network predicts, and not a classifier of pixels.
 
-Accuracy of pixels and network, in percent (demos/benchmarks/warm_up.py):
+Accuracy of pixels and network, in percent:
 
     images           50        100       300       1,000
     8x8 digits       81, 80    84, 89    90, 94    90, 98
