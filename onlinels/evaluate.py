@@ -254,7 +254,7 @@ def _told(argument: str, source: Any, *row: Any) -> Any:
 class KeyedRows:
     """A stream model, or a pipeline that ends in one, whose rows have keys in river's loop.
 
-    So every label finds the forecast of its row. Rows come `numbered_rows`.
+    So every label finds the forecast of its row. Rows come as from `numbered_rows`.
     """
 
     _supervised = True

@@ -267,7 +267,7 @@ def with_labels(model: Any, rows: Sequence[Row], late: str, has_keys: bool) -> F
     return {name: float(figure) for name, figure in figures.items()}
 
 
-def with_numbers(model: Any, rows: Sequence[Any], late: str, has_keys: bool) -> Figures:
+def number_figures(model: Any, rows: Sequence[Any], late: str, has_keys: bool) -> Figures:
     """Return the mean absolute error, and the coverage and width of 90% intervals."""
     answers, intervals, first, taken = answers_of(model, rows, "predict_one", late, has_keys)
     errors = np.array([y - answer for answer, (_, y) in zip(answers, rows, strict=True)])[first:]
@@ -321,10 +321,10 @@ OF_NUMBERS = {"error": ".4g", "coverage": ".1%", "width": ".2f", "microseconds":
 LATE = ("0", "48", "200", "1000", "random", "a fifth")
 PARTS = {
     "labels": Part(CLASSIFIERS, with_labels, OF_LABELS, max),
-    "numbers": Part(REGRESSORS, with_numbers, OF_NUMBERS, min),
+    "numbers": Part(REGRESSORS, number_figures, OF_NUMBERS, min),
     "late_labels": Part(LATE_CLASSIFIERS, with_labels, OF_LABELS, max, LATE),
     "late_numbers": Part(
-        LATE_REGRESSORS, with_numbers, OF_NUMBERS, min, ("0", "1", "12", "100", "1000")
+        LATE_REGRESSORS, number_figures, OF_NUMBERS, min, ("0", "1", "12", "100", "1000")
     ),
 }
 

@@ -61,7 +61,7 @@ def _ordered(values: Floats) -> Integers:
     return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
 
 
-def _entries(matrix: PackedSymmetric) -> list[Floats]:
+def _upper_entries(matrix: PackedSymmetric) -> list[Floats]:
     """Return the upper triangle in one array for each panel."""
     parts = []
     for above, corner in matrix.panels:
@@ -114,7 +114,7 @@ class LowRank(NamedTuple):
         factor = np.zeros((size, min(rank, MAX_ROWS)))
         factor[pivots - 1] = np.triu(upper[: factor.shape[1]]).T
         new = cls(units, factor, np.zeros(0, dtype=np.uint8))
-        pairs = zip(_entries(matrix), _entries(new._rounded()), strict=True)
+        pairs = zip(_upper_entries(matrix), _upper_entries(new._rounded()), strict=True)
         steps = np.concatenate([_ordered(one) - _ordered(other) for one, other in pairs])
         # Small numbers of either sign have small values, whose upper bytes compress to nothing.
         small = ((steps << 1) ^ (steps >> 63)).astype("<i8")
@@ -155,7 +155,7 @@ class LowRank(NamedTuple):
         values = np.ascontiguousarray(planes.T).view("<u8").ravel()
         steps = (values >> 1).astype(np.int64) ^ -(values & 1).astype(np.int64)
         matrix = self._rounded()
-        for (above, corner), entries in zip(matrix.panels, _entries(matrix), strict=True):
+        for (above, corner), entries in zip(matrix.panels, _upper_entries(matrix), strict=True):
             exact, steps = _ordered(entries) + steps[: entries.size], steps[entries.size :]
             exact = _ordered(exact.view(np.float64)).view(np.float64)
             above[:] = exact[: above.size].reshape(above.shape, order="F")
