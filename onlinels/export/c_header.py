@@ -278,7 +278,7 @@ def c(
     or 19 kB.
 
     ``fan_solve`` exists up to 32 features, for models without priors. It takes ``FAN_MEMORY``
-    floats and 196,000 instructions at 32 features, or 540,000 with "int16". It uses the ridge of
+    floats and 191,000 instructions at 32 features, or 529,000 with "int16". It uses the ridge of
     the exported model, and raises the ridge tenfold as long as single precision loses the digits.
     Weights in slots are read where they are: on little-endian machines, from addresses that are
     multiples of 4. Scores are sums in single precision, and err by up to 1e-6 of the sum of the

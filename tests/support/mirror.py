@@ -241,12 +241,16 @@ def fade(s, row):
     s.tally *= 1.0, row.decay, row.decay**2
 
 
-def add_row(s, row):
+def add_to_sums(s, row):
     add_products(s, row, row.weight)
-    add_hashes(row.values, s.prints)
     s.tally[:] = s.tally[0] + 1.0, row.total, row.decay**2 * s.tally[2] + row.w**2
     if s.is_centred:
         move_mean(s, row)
+
+
+def add_row(s, row):
+    add_hashes(row.values, s.prints)
+    add_to_sums(s, row)
 
 
 def told(s):
