@@ -346,9 +346,11 @@ class Draft:
         if n_images < MIN_TESTED_PER_CLASS * len(counts):
             return
         self.n_tested, most = n_images, max(counts.values())
+        if most == n_images:
+            return
         # As many as the most frequent label has, and two standard deviations.
         limit = most + 2.0 * math.sqrt(most * (1 - most / n_images))
-        n_right = n_recognised(layer, stored) if most < n_images else n_images
+        n_right = n_recognised(layer, stored)
         if n_right <= limit:
             warn_caller(
                 "The network hardly recognises the images that it has learnt so far.",
