@@ -346,10 +346,10 @@ class Draft:
         if n_images < MIN_TESTED_PER_CLASS * len(counts):
             return
         self.n_tested, most = n_images, max(counts.values())
-        if most == n_images:
-            return
         # As many as the most frequent label has, and two standard deviations.
         limit = most + 2.0 * math.sqrt(most * (1 - most / n_images))
+        if limit >= n_images:  # Nearly all are of one class.
+            return
         n_right = n_recognised(layer, stored)
         if n_right <= limit:
             warn_caller(

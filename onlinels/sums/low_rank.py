@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
-from onlinels.checks import Floats, Integers
+from onlinels.checks import Floats, Integers, ignoring
 from onlinels.numerics import is_array, product
 from onlinels.saving import savable
 from onlinels.sums.packed import PackedSymmetric
 
-MIN_COLUMNS = 128
-"""Number of columns from which a factor is worth its time."""
+MIN_COLUMNS, MAX_COLUMNS = 128, 2048
+"""Numbers of columns between which a factor is worth its time: with 3,000 columns of 700 rows, it
+would take a second to save.
+"""
 
 MAX_ROWS = 1024
 """Largest number of rows of a factor. Sums of so many products of slices are exact."""
@@ -73,7 +75,8 @@ def _upper_entries(matrix: PackedSymmetric) -> list[Floats]:
 @savable(
     make=lambda state: LowRank(**state).matrix(),
     # The matrix, and what its computation takes beside it.
-    computed=lambda state: 16 * len(state["units"]) ** 2,
+    computed=lambda state: 16 * np.size(state["units"]) ** 2,
+    whole=lambda low_rank: low_rank.matrix(),
 )
 class LowRank(NamedTuple):
     """A'A as U F F' U, plus what rounding leaves between the two.
@@ -103,10 +106,12 @@ class LowRank(NamedTuple):
     differences: np.ndarray[Any, np.dtype[np.uint8]]
 
     @classmethod
+    @ignoring("over", "invalid")
     def of(cls, matrix: PackedSymmetric, n_rows: int) -> LowRank | PackedSymmetric:
         """Return a matrix of `n_rows` rows in this form, or as it is if it would not be smaller."""
         size = matrix.size
-        if size < MIN_COLUMNS or n_rows > min(MAX_ROWS, MAX_SHARE_OF_ROWS * size):
+        is_of_few = n_rows <= min(MAX_ROWS, MAX_SHARE_OF_ROWS * size)
+        if not (is_of_few and MIN_COLUMNS <= size <= MAX_COLUMNS):
             return matrix
         units = np.ldexp(1.0, np.frexp(np.sqrt(np.maximum(matrix.diagonal(), MIN_SQUARE)))[1])
         scaled = matrix.scaled(1.0 / units).square()
@@ -114,6 +119,8 @@ class LowRank(NamedTuple):
         factor = np.zeros((size, min(rank, MAX_ROWS)))
         factor[pivots - 1] = np.triu(upper[: factor.shape[1]]).T
         new = cls(units, factor, np.zeros(0, dtype=np.uint8))
+        if not new.is_exact:  # Removals may leave anything where sums of squares are 0.
+            return matrix
         pairs = zip(_upper_entries(matrix), _upper_entries(new._rounded()), strict=True)
         steps = np.concatenate([_ordered(one) - _ordered(other) for one, other in pairs])
         # Small numbers of either sign have small values, whose upper bytes compress to nothing.
@@ -136,12 +143,27 @@ class LowRank(NamedTuple):
             panel.corner[np.tril_indices(len(panel.corner), -1)] = 0.0
         return matrix
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the sums of products of slices of the factor are exact."""
+        return bool((np.abs(self.factor) <= 1.0).all())
+
+    def _fits(self) -> bool:
+        """Return whether the parts, which may come from a file, fit each other."""
+        units, factor, differences = self
+        if not all(type(each) is np.ndarray for each in self) or factor.ndim != 2:
+            return False
+        size, n_rows = factor.shape
+        fits = is_array(units, size) and is_array(factor, size, n_rows) and n_rows <= MAX_ROWS
+        fits = fits and is_array(differences, differences.size, dtype=np.uint8)
+        fits = fits and MIN_COLUMNS <= size <= MAX_COLUMNS
+        return fits and self.is_exact and bool(((units > 0.0) & (units < np.inf)).all())
+
     def matrix(self) -> PackedSymmetric:
         """Return the matrix; raise ValueError if the parts of a file do not fit."""
-        size, n_entries = len(self.units), len(self.units) * (len(self.units) + 1) // 2
-        fits = is_array(self.units, size) and is_array(self.factor, size, self.factor.shape[-1])
-        if not fits or self.differences.dtype != np.uint8 or self.factor.shape[1] > MAX_ROWS:
-            raise ValueError("the factor of sums of products has the wrong shape or type")
+        if not self._fits():
+            raise ValueError("the factor of sums of products does not fit them")
+        n_entries = len(self.units) * (len(self.units) + 1) // 2
         reader = zlib.decompressobj()
         try:
             text = reader.decompress(self.differences.tobytes(), ROW_OF_BYTES * n_entries)
