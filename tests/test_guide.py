@@ -18,6 +18,7 @@ import onlinels.export
 from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
+    LeastSquaresRegressor,
     ShallowConvClassifier,
 )
 
@@ -220,3 +221,24 @@ def test_the_first_example_of_images_works_for_images_of_any_shape(shape):
     exec(data_line.sub("", example), names)
     model, half = names["model"], names["half"]
     assert np.mean(model.predict_many(images[half:]) == labels[half:]) > 0.9
+
+
+def test_no_key_and_no_refused_event_harms_the_fleet_of_the_page(tmp_path):
+    page = doctest.DocTestParser().get_examples((GUIDE / "fleet.md").read_text("utf-8"))
+    own = {}
+    for each in page:
+        if each.source.startswith(("import", "from", "class")):
+            exec(each.source, own)
+    fleet = own["Fleet"](tmp_path / "fleet.db", lambda: LeastSquaresRegressor(1.0), size=1)
+    for key in ("position", "fleet", "model of p", "p"):
+        with pytest.raises(ValueError, match="nan"):
+            fleet[f"not {key}"].learn_one({"a": float("nan")}, 1.0)
+        for n_rows in (1, 2):
+            model = fleet[key]
+            model.learn_one({"a": 1.0}, 2.0)
+            fleet[key] = model
+            fleet.save({"position": 7, "fleet": "another"})
+            assert fleet[key].count == n_rows
+    assert (fleet.read("position"), fleet.read("fleet")) == (7, "another")
+    assert fleet.database.execute("SELECT COUNT(*) FROM saved").fetchone() == (6,)
+    fleet.database.close()
