@@ -23,7 +23,7 @@ from rich.table import Table
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish, and greys.
 BLUE, VERMILLION, GREEN = "#0072B2", "#C44E00", "#007A5A"
-INK, GREY, LINE, SHADE, PALE = "#222222", "#6B6B6B", "#CCCCCC", "#E4E4E4", "#F2F2F2"
+INK, GREY, LINE, SHADE = "#222222", "#6B6B6B", "#CCCCCC", "#E4E4E4"
 DASHED = (0, (4, 3))
 STYLE: dict[Any, Any] = {
     "font.size": 10.5,

@@ -55,7 +55,7 @@ __all__ = [
     "show_versions",
 ]
 
-LATE_SUBMODULES = ("export", "forecasting", "from_sums", "images", "lessons", "sites")
+LATE_SUBMODULES = ("devices", "export", "forecasting", "from_sums", "images", "lessons", "sites")
 """Submodules that are imported when they are used."""
 
 

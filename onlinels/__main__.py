@@ -7,6 +7,7 @@ import sys
 from inspect import getdoc
 from pathlib import Path
 
+from onlinels.saving import load
 from onlinels.sites import merge_files
 
 
@@ -15,9 +16,11 @@ def main(argv: list[str] | None = None) -> None:
 
     One path is one site: a site overwrites its file, and files of one name in two folders are two
     sites. The output is made of the newest save of each site, of those merged before too, so that a
-    save that comes twice or late counts once. A manifest beside it, OUTPUT.json, names the saves
-    and their SHA-256. Outputs merge as saves do: sites into regions, regions into a nation. Exit
-    code 2: files do not fit, or rows would count twice, and nothing is written.
+    save that comes twice or late counts once. Files may be bytes that devices have sent, if --model
+    names a save of the model that their program was exported from. A manifest beside it,
+    OUTPUT.json, names the saves and their SHA-256. Outputs merge as saves do: sites into regions,
+    regions into a nation. Exit code 2: files do not fit, or rows would count twice, and nothing is
+    written.
     """
     parser = argparse.ArgumentParser(prog="python -m onlinels", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -29,9 +32,12 @@ def main(argv: list[str] | None = None) -> None:
     )
     command.add_argument("output", type=Path, help="file of the merged model")
     command.add_argument("files", type=Path, nargs="+", help="files that sites have saved")
+    command.add_argument("--model", type=Path, help="file of the model of devices among the files")
     arguments = parser.parse_args(argv)
     try:
-        merge_files(arguments.output, arguments.files, lambda line: print(line, flush=True))
+        model = arguments.model and load(arguments.model)
+        paths = arguments.output, arguments.files
+        merge_files(*paths, lambda line: print(line, flush=True), model)
     except (OSError, TypeError, ValueError) as error:
         command.exit(2, f"{command.prog}: {error}\n")
     except KeyboardInterrupt:

@@ -254,7 +254,7 @@ def _told(argument: str, source: Any, *row: Any) -> Any:
 class KeyedRows:
     """A stream model, or a pipeline that ends in one, whose rows have keys in river's loop.
 
-    So every label finds the forecast of its row. Rows come `with_numbers`.
+    So every label finds the forecast of its row. Rows come as from `numbered_rows`.
     """
 
     _supervised = True
@@ -281,7 +281,7 @@ class KeyedRows:
         self._model.learn_one(x, y, **given)
 
 
-def with_numbers(rows: Iterable[Any]) -> Iterator[Any]:
+def numbered_rows(rows: Iterable[Any]) -> Iterator[Any]:
     """Yield the rows of a stream as triples with their numbers."""
     for number, (x, y, *options) in enumerate(rows):
         yield x, y, dict(*options) | {"number": number}
@@ -297,7 +297,7 @@ def by_rows(
     rows = (row for row, _ in zip(rows, numbers, strict=False))
     is_late = moment is not None or delay not in (None, 0, 1)
     if is_late and hasattr(last_step(model), "learn_late"):
-        rows, model = with_numbers(rows), KeyedRows(model, counted)
+        rows, model = numbered_rows(rows), KeyedRows(model, counted)
     for state in evaluate.iter_progressive_val_score(
         rows, model, counted, moment, delay, step=window
     ):

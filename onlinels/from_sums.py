@@ -9,7 +9,16 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from onlinels.checks import MAX_COUNT, Floats, Integers, check_values, readable, refusal, wrong_type
+from onlinels.checks import (
+    MAX_COUNT,
+    Floats,
+    Integers,
+    check_values,
+    ignoring,
+    readable,
+    refusal,
+    wrong_type,
+)
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
@@ -120,7 +129,7 @@ def classifier_from_sums(
     >>> model.count, model.predict_one({0: 1.0, 1: 1.0})
     (3, 'a')
     """
-    _check_model(model, (LeastSquaresClassifier,))
+    check_takes_sums(model, (LeastSquaresClassifier,))
     found = as_list(labels, "label per class", "labels")
     names = [read_label(each, f"labels[{place}]") for place, each in enumerate(found)]
     classes, n_classes = Classes().extended(names), len(names)
@@ -197,7 +206,7 @@ def regressor_from_sums(
     >>> regressor_from_sums(LeastSquaresRegressor(ridge=0.0), *sums).output_weights.round(9)
     array([[2.]])
     """
-    _check_model(model, (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor))
+    check_takes_sums(model, (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor))
     row_sums = _numbers("sums", sums, ("n_features",))
     size = 1 if model._known_names else "n_targets"
     products = _numbers("cross", cross, (len(row_sums), size))
@@ -212,7 +221,8 @@ def regressor_from_sums(
     return _with_sums(model, given, n_rows, feature_names, prints, order, news)
 
 
-def _check_model(model: Any, kinds: tuple[type, ...]) -> None:
+def check_takes_sums(model: Any, kinds: tuple[type, ...]) -> None:
+    """Raise unless a model is of one of these kinds, with settings for which sums suffice."""
     # Not isinstance: river's pipelines count as instances of the class of their last step.
     if not issubclass(type(model), kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
@@ -273,11 +283,7 @@ def _names(name: str, names: Iterable[Name] | None, size: int) -> range | tuple[
 
 
 def _about_means(sums: RowSums) -> tuple[Floats, Floats, Floats]:
-    """Return A'A, A'Y and the squares of the targets about the means; raise if no rows have them.
-
-    One Cholesky factor shows that no combination of features has a negative sum of squares, and
-    that the features explain no more than the squares of each target.
-    """
+    """Return A'A, A'Y and squares of targets about the means; raise if no rows have them."""
     n, totals, target_totals = sums.weight, sums.sums, sums.target_sums
     raw = sums.gram.diagonal()
     # Differences of products are exact for whole numbers below 2^53.
@@ -289,19 +295,32 @@ def _about_means(sums: RowSums) -> tuple[Floats, Floats, Floats]:
         raise refusal("gram", "is not symmetric", "a symmetric matrix", SUMS_REMEDY)
     constant = np.abs(gram.diagonal()) <= CONSTANT_SHARE * raw
     gram[constant], gram[:, constant], cross[constant] = 0.0, 0.0, 0.0
-    sizes = np.where(constant, 1.0, np.sqrt(np.abs(gram.diagonal())))
-    scaled = gram / sizes / sizes[:, None] + CHECKED_RIDGE * np.eye(len(sizes))
+    spare = CONSTANT_SHARE * np.abs(sums.target_squares)
+    check_products(gram, cross, squares, CHECKED_RIDGE, spare)
+    return gram, cross, np.maximum(squares, 0.0)
+
+
+@ignoring("over", "invalid")
+def check_products(
+    gram: Floats, cross: Floats, squares: Floats, ridge: float, spare: Floats | float = 0.0
+) -> None:
+    """Raise ValueError if no rows have these sums of products, up to a relative ridge.
+
+    One Cholesky factor shows that no combination of features has a negative sum of squares, and
+    that the features explain no more than the squares of each target, which may lack `spare`.
+    """
+    sizes = np.where(gram.diagonal() == 0.0, 1.0, np.sqrt(np.abs(gram.diagonal())))
+    scaled = gram / sizes / sizes[:, None] + ridge * np.eye(len(sizes))
     factor, n_failed = dpotrf(scaled, lower=True, overwrite_a=True)
-    if n_failed:
+    if n_failed or (gram.diagonal() < 0.0).any():
         raise refusal("gram", "is indefinite", "sums of products of rows", ORIGIN_REMEDY)
     explained = (solve_triangular(factor, cross / sizes[:, None], lower=True) ** 2).sum(axis=0)
-    most = (1.0 + CHECKED_RIDGE) * squares + CONSTANT_SHARE * np.abs(sums.target_squares)
-    if (explained > most).any():
-        place = int((explained > most).argmax())
+    most = (1.0 + ridge) * squares + spare
+    if not (explained <= most).all():
+        place = int((~(explained <= most)).argmax())
         found = f"explain {explained[place]:g} of its sum of squares about the mean"
         expected = f"at most {most[place]:g}"
         raise refusal(f"The sums with target {place}", found, expected, ORIGIN_REMEDY)
-    return gram, cross, np.maximum(squares, 0.0)
 
 
 def _with_sums(
@@ -337,10 +356,14 @@ def _with_sums(
         prints=np.hstack((unknown_prints(n_features), target_prints)),
     )
     places = Places(np.argsort(columns.locate(layout)), targets, n_features)
-    learnt = reindexed(learnt, places)
+    return learnt_model(model, reindexed(learnt, places), columns, news)
+
+
+def learnt_model(model: Model, learnt: Statistics, columns: Columns, news: dict[str, Any]) -> Model:
+    """Return a model with the settings of another one that has learnt rows of these statistics."""
     new = model.empty()
     new._state.settings.check_feature_count(columns.names, 0)
-    new._state.subsets.check_fits(n_features, n_targets)
+    new._state.subsets.check_fits(*learnt.shape)
     check_sum(new._state.statistics, learnt)
     new._state = new._state.with_sums(Subsets(learnt), columns=columns, **news)
     return new

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onlinels.checks import refusal
+from onlinels.devices import SUMS_MAGIC, SentBytes, checked_bytes, merge_devices, read_device
 from onlinels.pipelines import join, last_step, merge
 from onlinels.saving import PathLike, dumps, load
 from onlinels.saving.files import written_aside
@@ -30,7 +31,8 @@ START_AGAIN = "delete the output and its manifest to start again."
 class Site(NamedTuple):
     """The newest save of a site, as the manifest describes it.
 
-    `earlier` holds the SHA-256 of saves that it has replaced. If the save is itself an output of
+    `modified` is the time of a save, or the serial number of a device's bytes. `earlier` holds the
+    SHA-256 of saves that it has replaced. If the save is itself an output of
     `merge_files`, `inside` holds the SHA-256 and the path of each save in it.
     """
 
@@ -46,7 +48,10 @@ Sites = dict[str, Site]
 
 
 def merge_files(
-    output: PathLike, paths: Iterable[PathLike], tell: Callable[[str], None] | None = None
+    output: PathLike,
+    paths: Iterable[PathLike],
+    tell: Callable[[str], None] | None = None,
+    model: Any = None,
 ) -> None:
     """Merge the newest save of every site into one file, as ``python -m onlinels merge`` does.
 
@@ -63,10 +68,13 @@ def merge_files(
     output : str or PathLike
         Path of the merged model. A file that exists there must have been written by this function.
     paths : iterable of str or PathLike
-        Files written by `save` that hold one model or pipeline each. The output itself is skipped.
+        Files written by `save` that hold one model or pipeline each, or bytes that a device has
+        sent (`onlinels.devices`). The output itself is skipped.
     tell : callable, optional
         Function that is called with a line about every file. Other merges into the folder wait
         meanwhile, so a merge that it starts itself waits for ever.
+    model : linear model, or pipeline that ends in one, optional
+        The model from which the programs of devices were exported, if any path is a device's.
 
     Raises
     ------
@@ -85,6 +93,9 @@ def merge_files(
     copy files with their times (``cp -p``, ``rsync -t``, ``scp -p``). A save that was merged and
     then replaced is recognised by its SHA-256, whatever its time. Files with the same content count
     once, and so do the saves in an output that is merged too.
+
+    **Devices.** The newest bytes of a device are those with the largest serial number, at whatever
+    path and time. Whole numbers of all devices add up exactly; see `onlinels.devices`.
 
     **Manifest.** The manifest describes the contents of an output, at any depth: copy both files
     together.
@@ -114,7 +125,7 @@ def merge_files(
     if not place.parent.is_dir():
         raise refusal("output", f"is {place}", "an existing folder", "Make the folder first.")
     with _folder_held(place.parent):
-        _merge_files(place, [Path(path) for path in paths], tell or (lambda line: None))
+        _merge_files(place, [Path(path) for path in paths], tell or (lambda line: None), model)
 
 
 @contextmanager
@@ -132,7 +143,9 @@ def _folder_held(folder: Path) -> Iterator[None]:
         yield
 
 
-def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -> None:
+def _merge_files(
+    output: Path, paths: list[Path], tell: Callable[[str], None], exported: Any
+) -> None:
     """Merge files while the folder of the output is locked."""
     outputs, known = _read_manifest(output)
     current = _sha256(output) if output.exists() else None
@@ -144,7 +157,8 @@ def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -
     saves = {name: folder / name for name in known}
     saves |= {_name(path, folder): path for path in sorted(paths)}
     saves.pop(output.name, None)
-    sites = {name: _site(saves[name], known.get(name)) for name in sorted(saves)}
+    sent = _newest_of_devices(saves, exported, tell)
+    sites = {name: _site(saves[name], known.get(name), sent.get(name)) for name in sorted(saves)}
     for name, reason in _left_out(saves, sites, known, outputs).items():
         tell(f"{saves[name]}: {reason}")
         del sites[name]
@@ -153,20 +167,31 @@ def _merge_files(output: Path, paths: list[Path], tell: Callable[[str], None]) -
     is_new, merged = sites != known or [current] != outputs[:1], None
     for name, site in sites.items():
         if is_new:
-            model = load(saves[name])
-            try:
-                merged = merge(model) if merged is None else join(merged, model)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"{saves[name]} cannot be merged: {error}") from error
-            sites[name] = site._replace(rows=last_step(model).count)
-            del model  # Free its memory before the next model is read.
+            merged, rows = _added(merged, saves[name], sent.get(name), exported)
+            sites[name] = site._replace(rows=rows)
         tell(f"{saves[name]}: {_compared(sites[name], known.get(name))}")
     if not is_new:
         tell(f"{output.name}: nothing new, left as it is")
         return
+    if sent:
+        # All at once: exact sums add up exactly.
+        devices = merge_devices(exported, (sent[name].content for name in sites if name in sent))
+        merged = devices if merged is None else join(merged, devices)
     _write_output(output, merged, outputs, sites)
     n_rows = sum(site.rows for site in sites.values())
     tell(f"{output.name}: {n_rows:,} rows of {len(sites)} sites")
+
+
+def _added(merged: Any, path: Path, sent: SentBytes | None, exported: Any) -> tuple[Any, int]:
+    """Return the sum with the model in a save, and its number of rows; bytes are only read."""
+    model = None if sent else load(path)
+    try:
+        if sent:
+            return merged, read_device(sent.content, exported).rows
+        merged = merge(model) if merged is None else join(merged, model)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} cannot be merged: {error}") from error
+    return merged, last_step(model).count
 
 
 def _name(path: Path, folder: Path) -> str:
@@ -176,14 +201,40 @@ def _name(path: Path, folder: Path) -> str:
     return (real.relative_to(folder) if real.is_relative_to(folder) else real).as_posix()
 
 
-def _site(path: Path, before: Site | None) -> Site:
+def _newest_of_devices(
+    saves: dict[str, Path], exported: Any, tell: Callable[[str], None]
+) -> dict[str, SentBytes]:
+    """Return the bytes of devices by site, and leave out saves with older bytes of a device."""
+    sent, newest = dict[str, SentBytes](), dict[int, str]()
+    for name in filter(lambda name: _is_of_device(saves[name]), sorted(saves)):
+        if exported is None:
+            remedy = "Pass the model from which the program of the device was exported."
+            raise refusal("model", "is None", f"a model to read {saves[name]}", remedy)
+        sent[name] = read = checked_bytes(str(saves[name]), saves[name].read_bytes(), exported)
+        other = newest.setdefault(read.device, name)
+        if read.serial != sent[other].serial:
+            older, newest[read.device] = sorted((name, other), key=lambda each: sent[each].serial)
+            tell(f"{saves[older]}: not the newest bytes of device {read.device}, left out")
+            del sent[older], saves[older]
+    return sent
+
+
+def _is_of_device(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(len(SUMS_MAGIC)) == SUMS_MAGIC
+    return False
+
+
+def _site(path: Path, before: Site | None, sent: SentBytes | None) -> Site:
     """Return the site that has saved a file; `before` is the site as it was merged before."""
     if not path.is_file():
         remedy = f"Pass another path. If it was merged before, bring it back, or {START_AGAIN}"
         raise refusal(str(path), "does not exist", "a save", remedy)
     modified = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="microseconds")
-    sha256 = _sha256(path)
-    inside = list[str]()
+    inside, sha256 = list[str](), _sha256(path)
+    if sent is not None:
+        # A device has no clock: serial numbers tell which bytes are newer.
+        modified, inside = f"serial number {sent.serial:010}", [f"device {sent.device}"]
     outputs, sites = _read_manifest(Path(os.path.realpath(path)))
     for name, site in sites.items() if sha256 in outputs else ():
         # Models that have learnt nothing are all equal, and have no rows to count.

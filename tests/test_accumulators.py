@@ -114,6 +114,7 @@ def test_batches_of_every_length_are_learnt_and_taken_out(accumulator, centred, 
         assert parts.count == 20
 
 
+@pytest.mark.filterwarnings("ignore:X has more columns than the rows")
 def test_wide_sums_are_those_of_numpy():
     """More features than a block of the stored matrix has columns."""
     random = np.random.default_rng(0)

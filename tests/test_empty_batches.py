@@ -179,6 +179,7 @@ def forms_of(images):
     yield pa.table(dict(zip(names, pixels.T, strict=True)))
 
 
+@pytest.mark.filterwarnings("ignore:The network hardly recognises")
 @pytest.mark.parametrize("name", IMAGE_MODELS)
 def test_no_images_are_answered_as_an_image_and_teach_nothing(name):
     model, y = IMAGE_MODELS[name](), LABELS[:24]

@@ -59,26 +59,69 @@ DECAYS = st.one_of(
 )
 
 
+def change_decay(model, decay):
+    """Let weights decay otherwise; what need not be reset on the way is not."""
+    for name, none in (("half_life", None), ("forgetting_factor", 1.0)):
+        if name not in decay:
+            setattr(model, name, none)
+    for name, value in decay.items():
+        setattr(model, name, value)
+        assert getattr(model, name) == value
+
+
 @kinds
 @given(st.data())
 def test_a_living_model_can_forget_otherwise_from_now_on(kind, data):
+    """Weights are told one row after another, with times or without, from one change to another."""
     rows, make = data.draw(strategies.cases(kind))
-    model, w = make(), rows.w.astype(float)
+    model, w, now = make(), rows.w.astype(float), None
     for batch in data.draw(strategies.splits(len(rows))):
         decay = data.draw(DECAYS)
-        for name, none in (("half_life", None), ("forgetting_factor", 1.0)):
-            setattr(model, name, none)
-        for name, value in decay.items():
-            setattr(model, name, value)
-            assert getattr(model, name) == value
-        factor = 0.5 ** (1.0 / decay["half_life"]) if "half_life" in decay else 1.0
-        factor = decay.get("forgetting_factor", factor)
-        # Without a half-life so far, the rows before are as old as the first row after.
-        is_new, n_rows = "half_life" in decay, batch.stop - batch.start
-        w[: batch.start] *= factor ** (n_rows - (is_new and n_rows > 0))
-        w[batch] *= factor ** np.arange(n_rows - 1.0, -1.0, -1.0)
-        laws.learn_in_batches(model, rows.take(batch), data, ask=True, singly=True)
+        change_decay(model, decay)
+        now = now if "half_life" in decay else None
+        part, times = rows.take(batch), None
+        if data.draw(st.booleans()):
+            times = data.draw(times_of(part, -20, 20))
+        for k, row in enumerate(range(batch.start, batch.stop)):
+            if "half_life" not in decay:
+                w[:row] *= decay.get("forgetting_factor", 1.0)
+                continue
+            # A row without a time lets one unit pass; before a first time, none is known.
+            t = (now or 0) + 1 if times is None else times[k]
+            before = now if now is not None else 0 if times is None else t
+            now = max(before, t)
+            w[:row] *= 0.5 ** ((now - before) / decay["half_life"])
+            w[row] *= 0.5 ** ((now - t) / decay["half_life"])
+        laws.learn_in_batches(model, part, data, ask=True, singly=True, times=times)
     laws.assert_is_batch_solution(model, rows.weighing(w))
+
+
+@pytest.mark.parametrize("half_life", [1.0, 20.0])
+@pytest.mark.parametrize("t", [None, -5.0, 1.7e9])
+def test_the_first_row_after_a_new_half_life_lets_one_unit_pass_or_starts_the_time(half_life, t):
+    """Row by row, in a batch, in a forecast, in a file, and as a forgetting factor does."""
+    models = [LeastSquaresRegressor(1.0) for _ in range(5)]
+    rows = np.random.default_rng(0).normal(size=(22, 3))
+    x, y, times = [*map(dict, map(enumerate, rows))], rows.sum(axis=1), None
+    for model in models:
+        model.learn_many(rows[:20], y[:20])
+        model.half_life = half_life
+    factor = 0.5 ** (1.0 / half_life)
+    models[3] = loads(dumps(models[3]))
+    if t is None:
+        models[4].half_life, models[4].forgetting_factor = None, factor
+    else:
+        times = [t, t + 1.0]
+    for model in models[3:]:
+        for k in (20, 21):
+            model.learn_one(x[k], y[k], t=None if t is None else t + k - 20)
+    models[0].learn_many(rows[20:], y[20:], t=times)
+    models[1].learn_many(x[20:], y[20:], t=times)
+    models[2].predict_learn_many(rows[20:], y[20:], t=times)
+    w = np.append(np.full(20, factor ** (2 if t is None else 1)), [factor, 1.0])
+    for model in models:
+        assert model.statistics().weight == pytest.approx(w.sum(), rel=1e-14)
+        laws.assert_same_model(model, models[0])
 
 
 @pytest.mark.parametrize("half_life", [3.0, 40.0, timedelta(hours=1)])

@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import onlinels.export
 from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
+    LeastSquaresRegressor,
     ShallowConvClassifier,
 )
 
@@ -164,6 +166,49 @@ def pictures(shape, n_images=120):
     return images, np.array(y * (n_images // 2))
 
 
+ARDUINO = """
+#include <stdint.h>
+#include <stddef.h>
+template <class T> void measure(T *x) { *x = 0; }
+void delay(int);
+struct String {
+    const char *c_str();
+};
+struct Stream {
+    void begin(int);
+    int available();
+    String readStringUntil(char end);
+    void println(const char *text);
+    void write(uint8_t byte);
+} Serial;
+"""
+
+
+def test_sketches_for_microcontrollers_compile(tmp_path):
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++")
+    model = LeastSquaresClassifier()
+    model.learn_many(np.eye(2), ["still", "running"])
+    page = (GUIDE / "device.md").read_text("utf-8")
+    sketches = re.findall(r"^```cpp\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    for sketch in sketches:
+        learns = re.search("fan_(learner|answers)_t", sketch)
+        learn = {"learn": True, "rows": "int16", "room": 2} if learns else {}
+        onlinels.export.c(model, tmp_path / "fan.h", **learn)
+        (tmp_path / "sketch.cpp").write_text(ARDUINO + sketch)
+        command = [
+            "g++",
+            "-std=c++11",
+            "-Wall",
+            "-Wextra",
+            "-fsyntax-only",
+            tmp_path / "sketch.cpp",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert not done.stderr
+    assert len(sketches) == 4
+
+
 @pytest.mark.parametrize("shape", [(8, 8), (16, 11), (12, 12, 1), (24, 24, 3), (30, 25, 4)])
 def test_the_first_example_of_images_works_for_images_of_any_shape(shape):
     _, example, larger_model = first_examples_of(GUIDE / "images.md", 3)
@@ -176,3 +221,24 @@ def test_the_first_example_of_images_works_for_images_of_any_shape(shape):
     exec(data_line.sub("", example), names)
     model, half = names["model"], names["half"]
     assert np.mean(model.predict_many(images[half:]) == labels[half:]) > 0.9
+
+
+def test_no_key_and_no_refused_event_harms_the_fleet_of_the_page(tmp_path):
+    page = doctest.DocTestParser().get_examples((GUIDE / "fleet.md").read_text("utf-8"))
+    own = {}
+    for each in page:
+        if each.source.startswith(("import", "from", "class")):
+            exec(each.source, own)
+    fleet = own["Fleet"](tmp_path / "fleet.db", lambda: LeastSquaresRegressor(1.0), size=1)
+    for key in ("position", "fleet", "model of p", "p"):
+        with pytest.raises(ValueError, match="nan"):
+            fleet[f"not {key}"].learn_one({"a": float("nan")}, 1.0)
+        for n_rows in (1, 2):
+            model = fleet[key]
+            model.learn_one({"a": 1.0}, 2.0)
+            fleet[key] = model
+            fleet.save({"position": 7, "fleet": "another"})
+            assert fleet[key].count == n_rows
+    assert (fleet.read("position"), fleet.read("fleet")) == (7, "another")
+    assert fleet.database.execute("SELECT COUNT(*) FROM saved").fetchone() == (6,)
+    fleet.database.close()

@@ -571,7 +571,8 @@ def test_a_network_warns_while_it_answers_from_pixels_that_tell_no_classes_apart
 def test_a_network_does_not_warn_if_pixels_tell_classes_apart_or_there_is_one_class(n_images):
     model = ShallowConvClassifier.from_preset("digits")
     model.learn_many(IMAGES[:n_images], LABELS[:n_images])
-    of_one_class = model.clone()
-    of_one_class.learn_many(IMAGES[:n_images], np.zeros(n_images, dtype=int))
-    for each in (model, of_one_class):
+    models = [model, model.clone(), model.clone()]
+    models[1].learn_many(IMAGES[:n_images], np.zeros(n_images, dtype=int))
+    models[2].learn_many(IMAGES[:n_images], np.arange(n_images) < 3)
+    for each in models:
         each.predict_one(IMAGES[-1])

@@ -191,6 +191,7 @@ def forgot_by(way, model, X, y):
     ],
     ids=str,
 )
+@pytest.mark.filterwarnings("ignore:A removal leaves a part of a row:UserWarning")
 def test_a_ridge_follows_rows_that_outweigh_the_past(way, settings):
     """The past had hardly any signal, so its ridge is far too large for the rows that come."""
     random = np.random.default_rng(0)

@@ -24,6 +24,7 @@ from onlinels import (
     LeastSquaresRegressor,
     StreamClassifier,
 )
+from onlinels.saving import description
 from onlinels.saving.description import KINDS_BY_NAME, LATE_CLASSES
 from onlinels.sums.low_rank import LowRank
 from onlinels.sums.packed import PackedSymmetric
@@ -143,15 +144,44 @@ def test_a_file_of_few_rows_is_smaller_than_their_sums():
     assert len(onlinels.dumps(model)) < 0.3 * 8 * 600**2
 
 
+def test_sums_that_are_too_large_to_be_computed_are_saved_as_they_are(monkeypatch):
+    random = np.random.default_rng(0)
+    X = random.random((30, 200))
+    models = [LeastSquaresRegressor(ridge=1.0) for _ in range(4)]
+    for model in models:
+        model.learn_many(X, random.random(30))
+    small = onlinels.dumps(models)
+    monkeypatch.setattr(description, "MAX_COMPUTED_BYTES", 2 * 16 * 200**2)
+    content = onlinels.dumps(models)
+    assert len(content) > 2 * len(small)
+    assert [saved(each) for each in onlinels.loads(content)] == [saved(each) for each in models]
+    with pytest.raises(ValueError, match="more numbers than may be computed"):
+        onlinels.loads(small)
+
+
+def test_sums_that_removals_have_left_without_squares_are_saved_as_they_are():
+    matrix = np.zeros((140, 140))
+    matrix[0, 1:9] = 1e-9
+    matrix[5:9, 5:9] = 1.0
+    packed = PackedSymmetric.of(matrix)
+    assert LowRank.of(packed, 3) is packed
+
+
 def test_a_factor_whose_digits_do_not_fit_is_refused():
     random = np.random.default_rng(0)
     rows = random.normal(size=(3, 140))
     small = LowRank.of(PackedSymmetric.of(rows.T @ rows), 3)
+    fits = "does not fit them"
     bad = (
         ({"differences": small.differences[:-1]}, "as many as their entries"),
         ({"differences": small.differences + np.uint8(1)}, "cannot be read"),
-        ({"units": small.units[:-1]}, "wrong shape"),
-        ({"factor": small.factor.astype(np.float32)}, "wrong shape"),
+        ({"differences": "text"}, fits),
+        ({"units": small.units[:-1]}, fits),
+        ({"units": np.inf * small.units}, fits),
+        ({"factor": small.factor.astype(np.float32)}, fits),
+        ({"factor": 9.0 * small.factor}, fits),
+        ({"factor": np.zeros((140, 1025))}, fits),
+        ({"factor": small.factor[:0], "units": small.units[:0]}, fits),
     )
     for parts, message in bad:
         with pytest.raises(ValueError, match=message):

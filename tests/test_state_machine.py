@@ -528,8 +528,9 @@ class Calls(RuleBasedStateMachine):
             self.ask(0)
 
 
-# Drawn rows often lack names; where users are told is tested.
+# Drawn rows often lack names, and are removed in part; where users are told is tested.
 @pytest.mark.filterwarnings("ignore:X lacks columns:UserWarning")
+@pytest.mark.filterwarnings("ignore:A removal leaves a part of a row:UserWarning")
 @pytest.mark.parametrize("n", [8, pytest.param(2000, marks=pytest.mark.slow)])
 def test_any_calls_in_any_order(n):
     run_state_machine_as_test(Calls, settings=settings(max_examples=n, stateful_step_count=30))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import onlinels
+import onlinels.devices
 import onlinels.distributed
 import onlinels.export
 import onlinels.forecasting
@@ -28,8 +29,8 @@ LAYERS = (
     "rows",
     "sums features",
     "linear",
-    "distributed evaluate explain export forecasting from_sums lessons meta network pipelines "
-    "sites sklearn stream windowed",
+    "devices distributed evaluate explain export forecasting from_sums lessons meta network "
+    "pipelines sites sklearn stream windowed",
     "__init__ __main__ images",
 )
 """What is at the root of the package, from below: a layer imports only from layers below it."""
@@ -38,7 +39,8 @@ NEIGHBOURS = {
     "numerics": "checks core locks",
     "saving": "checks locks numerics",
     "meta": "pipelines",
-    "sites": "pipelines",
+    "devices": "from_sums pipelines",
+    "sites": "devices pipelines",
     "windowed": "meta pipelines",
     "network": "meta",
     "distributed": "network pipelines",
@@ -47,12 +49,13 @@ NEIGHBOURS = {
     "forecasting": "pipelines",
     "stream": "explain",
     "lessons": "network stream",
-    "export": "meta network pipelines windowed",
+    "export": "devices meta network pipelines windowed",
 }
 """Imports within a layer."""
 
 MODULES_WITH_NAMES = (
     onlinels,
+    onlinels.devices,
     onlinels.distributed,
     onlinels.export,
     onlinels.forecasting,

@@ -1,4 +1,4 @@
-"""Shared code of the benchmarks: reading data, storing results, measuring times and memory.
+"""What several benchmarks share: storing results, measuring times and memory.
 
 Command-line numbers, tables, progress bars and figures come from the demos (`show.py`).
 """
@@ -6,21 +6,15 @@ Command-line numbers, tables, progress bars and figures come from the demos (`sh
 from __future__ import annotations
 
 import argparse
-import ast
-import hashlib
 import json
-import math
 import multiprocessing
 import os
 import platform
-import resource
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,41 +25,14 @@ from rich.progress import track
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from image_data import ImageData, read_image_data
 from show import make_parser as make_parser
-from show import not_negative as not_negative
-from show import picture as picture
 from show import positive as positive
 from show import table_of as table_of
-
-from onlinels import __version__
-from onlinels.network import PART_PARAMETERS
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 # -- command lines and progress -------------------------------------------------------------------
-
-
-def above_zero(text: str) -> float:
-    """Read a number above 0 from a command line."""
-    number = float(text)
-    if not 0.0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return number
-
-
-def setting(text: str) -> tuple[str, Any]:
-    """Read NAME=VALUE, a setting of the network, from a command line."""
-    name, equals, value = text.partition("=")
-    settable = {name for names in PART_PARAMETERS.values() for name in names} - {"seed"}
-    if not equals or name not in settable:
-        expected = f"expected NAME=VALUE with a name from {sorted(settable)}"
-        raise argparse.ArgumentTypeError(f"{text!r}, {expected}")
-    try:
-        return name, ast.literal_eval(value)
-    except (SyntaxError, ValueError):
-        return name, value
 
 
 def folder_of_arrays(text: str) -> Path:
@@ -91,112 +58,7 @@ def row_slices(n_rows: int, size: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
-# -- data -----------------------------------------------------------------------------------------
-
-
-def read_images(path: Path, n_held_out: int = 0, n_rows: int | None = None) -> ImageData:
-    """Read the images for learning and those for testing.
-
-    Parameters
-    ----------
-    path : Path
-        Path as for `image_data.read_image_data`, or an .npz file with arrays x and y, which
-        are all training images.
-    n_held_out : int
-        Number of training images, the last ones, that replace the test images and are not learnt;
-        0 tests on the test images.
-    n_rows : int or None
-        Number of the remaining training images to learn, the first ones; None learns all.
-    """
-    data = _training_images(path) or read_image_data(path)
-    n_left = len(data.x_train) - n_held_out
-    if n_left < 1 or not (n_held_out or len(data.x_test)):
-        raise ValueError(
-            f"--validate is {n_held_out}, expected 1 to {len(data.x_train) - 1} of the "
-            f"{len(data.x_train)} training images in {path}, or 0 if it has test images."
-        )
-    train = data.x_train[:n_left][:n_rows], data.y_train[:n_left][:n_rows]
-    if not n_held_out:
-        return ImageData(*train, data.x_test, data.y_test)
-    return ImageData(*train, data.x_train[n_left:], data.y_train[n_left:])
-
-
-def _training_images(path: Path) -> ImageData | None:
-    if path.suffix != ".npz" or not path.is_file():
-        return None
-    with np.load(path) as arrays:
-        if not {"x", "y"} <= set(arrays.files):
-            return None
-        x, y = arrays["x"], arrays["y"]
-    return ImageData(x, y, x[:0], y[:0])
-
-
-def digits_images() -> ImageData:
-    """Return scikit-learn's digits; the last ones are test images."""
-    from sklearn.datasets import load_digits
-
-    pixels, labels = load_digits(return_X_y=True)
-    images, cut = pixels.reshape(-1, 8, 8), 1300
-    return ImageData(images[:cut], labels[:cut], images[cut:], labels[cut:])
-
-
-def check_warm_up(path: Path, n_rows: int, warm_up: int) -> None:
-    """Raise ValueError unless there are enough rows to fix the features."""
-    if n_rows < warm_up:
-        raise ValueError(
-            f"{path} leaves {n_rows} training rows, expected at least {warm_up} for the warm-up. "
-            "Hold out fewer rows, or set a smaller warm-up."
-        )
-
-
-def shifted(images: Array, by: int, mode: Any = "constant") -> Iterator[Array]:
-    """Yield the images and, unless `by` is 0, copies shifted by `by` pixels in four directions."""
-    yield images
-    if by:
-        height, width = images.shape[1:3]
-        margins = ((0, 0), (by, by), (by, by), *((0, 0),) * (images.ndim - 3))
-        wide = np.pad(images, margins, mode=mode)
-        for top, left in ((0, by), (2 * by, by), (by, 0), (by, 2 * by)):
-            yield wide[:, top : top + height, left : left + width]
-
-
-def tables_of(folder: Path | None) -> Iterator[tuple[str, Floats, Array]]:
-    """Yield names, complete rows and labels of all .npz files with arrays x and y."""
-    for path in sorted(folder.glob("*.npz")) if folder else ():
-        with np.load(path) as arrays:
-            if {"x", "y"} <= set(arrays.files) and arrays["x"].ndim == 2:
-                x, y = arrays["x"].astype(float), arrays["y"]
-                complete = np.isfinite(x).all(axis=1)
-                yield path.stem.split("_")[0], x[complete], y[complete]
-
-
-def table_of_stream(samples: Iterable[tuple[Mapping[Any, Any], Any]]) -> tuple[Floats, Array]:
-    """Return rows and labels of a stream of dicts with the same names."""
-    rows = list(samples)
-    features = sorted(rows[0][0])
-    x = np.array([[row[feature] for feature in features] for row, _ in rows], dtype=float)
-    return x, np.array([y for _, y in rows])
-
-
 # -- results --------------------------------------------------------------------------------------
-
-
-def digest(*things: Any) -> str:
-    """Return 16 hexadecimal digits that change with any setting or array."""
-
-    def described(thing: Any) -> Any:
-        if isinstance(thing, np.ndarray):
-            contents = hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
-            return [thing.shape, thing.dtype.str, contents]
-        return repr(thing)
-
-    text = json.dumps(things, sort_keys=True, default=described)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def contents_of(data: ImageData) -> str:
-    """Return a digest of images and labels, which does not depend on their path."""
-    return digest(data.x_train, data.y_train, data.x_test, data.y_test)
 
 
 class ResultsFile:
@@ -234,82 +96,6 @@ class ResultsFile:
         return found
 
 
-# -- models on streams ----------------------------------------------------------------------------
-
-Measured = dict[str, dict[str, dict[str, float]]]
-"""Figures by stream, by model and by name."""
-
-Line = tuple[str, list[float], str, Any]
-"""A name, a value per model, the format of values, and the rule for the best: min, max or None."""
-
-
-def measure_and_report(
-    arguments: argparse.Namespace,
-    sources: Mapping[str, Any],
-    measure: Callable[[Mapping[str, Any], ResultsFile, argparse.Namespace], dict[str, str]],
-    report: Callable[[list[str], ResultsFile, argparse.Namespace], None],
-) -> int:
-    """Measure models on streams, report results and errors, and return the exit status."""
-    results = ResultsFile(arguments.out / "results.jsonl")
-    failed = measure(sources, results, arguments)
-    report(list(sources), results, arguments)
-    for name, message in failed.items():
-        print(f"Not measured: {name}. {message}", file=sys.stderr)
-    return 1 if failed else 0
-
-
-def versions(*libraries: str) -> dict[str, str]:
-    """Return the versions of Python, of onlinels and of other libraries."""
-    found = {"python": platform.python_version(), "onlinels": __version__}
-    return found | {library: version(library) for library in libraries}
-
-
-def shared_streams(measured: Measured, models: list[str]) -> list[str]:
-    """Return the streams on which all of these models were measured."""
-    return [stream for stream, found in measured.items() if set(models) <= set(found)]
-
-
-def values_of(measured: Measured, models: list[str], stream: str, name: str) -> list[float]:
-    """Return a figure of every model on a stream, NaN if it was not measured."""
-    found = measured[stream]
-    return [found[model][name] if model in found else math.nan for model in models]
-
-
-def cells(line: Line, mark: str) -> list[str]:
-    """Return the values as text, with the best ones marked."""
-    _, values, form, best = line
-    known = [value for value in values if not math.isnan(value)]
-    chosen = best(known) if best is not None and known else None
-    texts = ["" if math.isnan(value) else format(value, form) for value in values]
-    return [
-        mark.format(text) if value == chosen else text
-        for value, text in zip(values, texts, strict=True)
-    ]
-
-
-def print_sheet(title: str, models: list[str], lines: list[Line]) -> None:
-    table = table_of("", *models, title=title)
-    for line in lines:
-        table.add_row(line[0], *cells(line, "[bold]{}[/bold]"))
-    print_table(table)
-
-
-def markdown(title: str, models: list[str], lines: list[Line]) -> str:
-    rows = [["", *models], ["---", *["---:"] * len(models)]]
-    rows += [[line[0], *cells(line, "**{}**")] for line in lines]
-    return "\n".join([f"{title}:", "", *(f"| {' | '.join(row)} |" for row in rows), ""])
-
-
-def in_times(measured: Measured, ours: str, peer: str) -> str:
-    """Describe how much longer than our model a peer takes per row."""
-    shared = [measured[stream] for stream in shared_streams(measured, [ours, peer])]
-    ratios = [found[peer]["microseconds"] / found[ours]["microseconds"] for found in shared]
-    return (
-        f"{peer} takes {statistics.median(ratios):.2f} times as long per row as {ours} (median "
-        f"over the streams; {min(ratios):.2f} to {max(ratios):.2f})."
-    )
-
-
 # -- processes, times and memory ------------------------------------------------------------------
 
 
@@ -335,18 +121,6 @@ def forget_peak() -> int:
     return memory("VmRSS")
 
 
-def peak_memory() -> float:
-    """Return the peak memory of this process, in GiB."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # On Linux, ru_maxrss starts at the value of the parent process.
-        for line in status.read_text("utf-8").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 2**20
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return largest / (2**30 if sys.platform == "darwin" else 2**20)
-
-
 def machine() -> str:
     """Return the name of the processor and the number of cores."""
     name, information = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
@@ -355,25 +129,6 @@ def machine() -> str:
             name = line.partition(":")[2].strip()
             break
     return f"{name}, {os.cpu_count()} cores"
-
-
-class Stopwatch:
-    """Add up the seconds of each stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time spent in this context to a stage."""
-        started = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
-
-    def rounded(self) -> dict[str, float]:
-        """Return the seconds of every stage and their sum."""
-        seconds = self.seconds | {"all": sum(self.seconds.values())}
-        return {name: round(value, 2) for name, value in seconds.items()}
 
 
 Piece = Callable[[], object]
@@ -429,11 +184,6 @@ def in_words(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-6:.3g} us"
-
-
-def draw(*shape: int) -> Array:
-    """Return random numbers between 0 and 1, float32."""
-    return np.random.default_rng(0).random(shape, dtype=np.float32)
 
 
 def speed_parser(description: str | None, repeats: int) -> argparse.ArgumentParser:

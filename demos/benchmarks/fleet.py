@@ -1,4 +1,4 @@
-"""Measure a fleet with one model for each device: what it costs, and how a new model begins.
+"""Measure what a fleet costs that has one model for each device.
 
     OPENBLAS_NUM_THREADS=1 python demos/benchmarks/fleet.py
     python demos/benchmarks/fleet.py --quick
@@ -8,15 +8,11 @@ latest models are in memory, all are in SQLite, in a temporary folder. After eve
 changed models are saved in one transaction, and those that were not used for longest leave memory.
 Consumers take turns, 5,000 events each. The second table has the costs of a single model.
 
-The other tables are about devices that are new. The weights of a device are those of the fleet plus
-normal deviations; noise has the standard deviation 0.5. The fleet's model has learnt 100 rows each
-of 300 devices. Each start then learns some rows of 40 other devices, and predicts 200 rows more.
 Times are CPU times of one thread.
 """
 
 from __future__ import annotations
 
-import copy
 import os
 import pickle
 import sqlite3
@@ -35,7 +31,6 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
 from common import (
-    Floats,
     bar,
     call_alone,
     forget_peak,
@@ -57,10 +52,7 @@ from onlinels.core import IN_USE
 N_KEYS, EXPONENT, SAVE_EVERY, N_IN_MEMORY = 50_000, 1.1, 5000, 1000
 WIDTHS = 8, 20, 60
 N_LEARNT = 200
-DEVIATIONS, COUNTS = (0.2, 0.6, 2.0), (0, 1, 2, 5, 10, 20, 50, 100, 500)
-NOISE, N_FEATURES, N_TESTED = 0.5, 8, 200
-KEPT = 0.1, 1.0, 10.0
-"""Numbers of rows to which a copy of the fleet's model is faded."""
+N_FEATURES = 8
 
 MODELS: dict[str, Callable[[], Any]] = {
     "LeastSquaresRegressor(1.0)": lambda: LeastSquaresRegressor(1.0),
@@ -87,17 +79,14 @@ def main() -> int:
     parser = make_parser(__doc__)
     limit = "events for each consumer (%(default)s)"
     parser.add_argument("--events", type=positive, default=50_000, help=limit)
-    parser.add_argument("--devices", type=positive, default=40, help="new devices (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="small sizes, a few seconds in total")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.events, arguments.devices = 1000, 2
+        arguments.events = 1000
     warnings.simplefilter("ignore")  # Costs are compared here, not data.
     print(f"{machine()}; core: {IN_USE}; one thread, CPU time")
     print_table(table_of_consumers(arguments.events))
     print_table(table_of_costs(WIDTHS[:1] if arguments.quick else WIDTHS, arguments.quick))
-    for deviation in DEVIATIONS:
-        print_table(table_of_starts(deviation, arguments.devices))
     return 0
 
 
@@ -263,78 +252,6 @@ def bytes_of_a_model(name: str, width: int, n_models: int) -> float:
             predict_and_learn(model, x, y)
         kept.append(model)
     return (memory("VmRSS") - before) / n_models
-
-
-# -- new devices ----------------------------------------------------------------------------------
-
-
-class Device:
-    """A device, whose weights and level are those of a fleet plus normal deviations."""
-
-    def __init__(self, seed: int, deviation: float) -> None:
-        self.random = np.random.default_rng(seed)
-        fleet = np.random.default_rng(0).normal(size=N_FEATURES + 1)
-        self.weights = fleet + deviation * self.random.normal(size=N_FEATURES + 1)
-
-    def rows(self, n_rows: int) -> tuple[Floats, Floats]:
-        """Return the next rows and their targets."""
-        X = self.random.normal(size=(n_rows, N_FEATURES))
-        noise = NOISE * self.random.normal(size=n_rows)
-        return X, X @ self.weights[1:] + self.weights[0] + noise
-
-
-class OfResiduals:
-    """The fleet's model, and a model of what it leaves, which may learn or not."""
-
-    def __init__(self, fleet: Any, learns: bool = True) -> None:
-        self.fleet, self.own, self.learns = fleet, LeastSquaresRegressor(1.0), learns
-
-    def learn_many(self, X: Floats, y: Floats) -> None:
-        """Learn the residuals."""
-        if self.learns:
-            self.own.learn_many(X, y - self.fleet.predict_many(X))
-
-    def predict_many(self, X: Floats) -> Floats:
-        """Return the sum of both predictions."""
-        found: Floats = self.fleet.predict_many(X) + self.own.predict_many(X)
-        return found
-
-
-def faded(fleet: Any, n_rows: float, fades_ridge: bool = True) -> Any:
-    """Return a copy of a fleet's model, faded to the weight of some rows, as is its ridge."""
-    model = copy.copy(fleet)
-    if fades_ridge:
-        model.ridge = fleet.ridge_ * n_rows / fleet.statistics().weight
-    model.fade(rows=n_rows)
-    return model
-
-
-def table_of_starts(deviation: float, n_devices: int) -> Any:
-    fleet = LeastSquaresRegressor()
-    for seed in range(300):
-        fleet.learn_many(*Device(10_000 + seed, deviation).rows(100))
-    starts: dict[str, Callable[[], Any]] = {
-        "fresh": LeastSquaresRegressor,
-        "the fleet's model alone": lambda: OfResiduals(fleet, learns=False),
-        "a model of its residuals": lambda: OfResiduals(fleet),
-    }
-    for kept in KEPT:
-        starts[f"a copy, weight {kept:g}"] = partial(faded, fleet, kept)
-    starts['a copy, weight 1, ridge="auto"'] = partial(faded, fleet, 1.0, fades_ridge=False)
-    title = f"deviations of {deviation:g}: root mean squared error after own rows"
-    table = table_of("start", *map(str, COUNTS), title=title)
-    for name, start in bar(starts.items(), f"deviations of {deviation:g}"):
-        errors = np.zeros(len(COUNTS))
-        for seed in range(n_devices):
-            device = Device(20_000 + seed, deviation)
-            (X, y), (tested, targets) = device.rows(max(COUNTS)), device.rows(N_TESTED)
-            model = start()
-            for place, (begin, stop) in enumerate(zip((0, *COUNTS), COUNTS, strict=False)):
-                if stop > begin:
-                    model.learn_many(X[begin:stop], y[begin:stop])
-                errors[place] += np.mean((model.predict_many(tested) - targets) ** 2)
-        table.add_row(name, *(f"{error:.2f}" for error in np.sqrt(errors / n_devices)))
-    return table
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""Reproduce Table 4 and Figure 2 of McDonnell and Vladusich (2015) on the data in a folder.
+"""Measure image networks on the data sets of McDonnell and Vladusich (2015), as Table 4.
 
 python demos/benchmarks/paper_tables.py --data data
-python demos/benchmarks/paper_tables.py --data data --only norb --markdown norb.md
+python demos/benchmarks/paper_tables.py --data data --only mnist --n-hidden 6400 --draws 1
 python demos/benchmarks/paper_tables.py --data data --only svhn --filters net_weight_1 --draws 1
-python demos/benchmarks/paper_tables.py --data data --draws 1 --n-hidden 1000 --rows 10000
 
 The folder holds any of mnist, fashion-mnist, norb, svhn and cifar10, each as a folder with the
 published files, or as an .npz file (mnist.npz) with x_train, y_train, x_test and y_test. To
@@ -19,16 +18,14 @@ computed.
 For svhn and cifar10, the paper uses OverFeat's filters, which may not be redistributed. Pass their
 file with --filters; without it, the filters are patches of the training images. Data that cannot be
 measured are listed at the end, and the exit code is 1.
-
-Figure 2 is the test error on MNIST against the number of hidden units. The statistics of the first
-m hidden units are the leading block of those of all units, so one pass over the rows gives the
-error for every size. All draws of the input weights share one set of filters.
 """
 
 from __future__ import annotations
 
 import argparse
-import shlex
+import ast
+import hashlib
+import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -41,36 +38,24 @@ from typing import Any
 import numpy as np
 from common import (
     Array,
-    Floats,
     ResultsFile,
     bar,
-    digest,
     machine,
     make_parser,
-    not_negative,
-    peak_memory,
+    memory,
     positive,
     print_table,
     row_slices,
-    setting,
     table_of,
 )
 from image_data import read_image_data
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-from scipy.linalg import cho_factor, cho_solve
-from show import BLUE, GREY, VERMILLION, figure
 
 from onlinels import (
-    ConvolutionalFeatures,
-    HiddenLayer,
-    LeastSquaresClassifier,
     ShallowConvClassifier,
     __version__,
 )
-from onlinels.images import ImagePreprocessing
-from onlinels.network import preset_settings
+from onlinels.network import PART_PARAMETERS, preset_settings
 
-SCRIPT = "demos/benchmarks/paper_tables.py"
 PAPER = {"mnist": 0.37, "fashion-mnist": None, "norb": 2.21, "svhn": 3.96, "cifar10": 24.14}
 """Test errors in the paper's Table 4, in percent. Fashion-MNIST is newer than the paper."""
 PRETRAINED = ("svhn", "cifar10")
@@ -131,8 +116,6 @@ def main() -> int:
         except (BrokenProcessPool, MemoryError, OSError, ValueError) as error:
             failed[name] = str(error)
     report([each for name, each in networks.items() if name not in failed], results, arguments)
-    if arguments.figure_draws and "mnist" in networks and "mnist" not in failed:
-        make_figure(networks["mnist"], results, arguments)
     for name, message in failed.items():
         print(f"Not measured: {name}. {message}", file=sys.stderr)
     return 1 if failed else 0
@@ -196,6 +179,32 @@ def read_filters(path: str) -> Array:
     return np.asarray(filters - filters.mean(axis=(1, 2), keepdims=True, dtype=float))
 
 
+def setting(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE, a setting of the network, from a command line."""
+    name, equals, value = text.partition("=")
+    settable = {name for names in PART_PARAMETERS.values() for name in names} - {"seed"}
+    if not equals or name not in settable:
+        expected = f"expected NAME=VALUE with a name from {sorted(settable)}"
+        raise argparse.ArgumentTypeError(f"{text!r}, {expected}")
+    try:
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value
+
+
+def digest(*things: Any) -> str:
+    """Return 16 hexadecimal digits that change with any setting or array."""
+
+    def described(thing: Any) -> Any:
+        if isinstance(thing, np.ndarray):
+            contents = hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
+            return [thing.shape, thing.dtype.str, contents]
+        return repr(thing)
+
+    text = json.dumps(things, sort_keys=True, default=described)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 # -- Table 4 --------------------------------------------------------------------------------------
 
 
@@ -227,35 +236,21 @@ def measure(network: Network, seed: int) -> dict[str, float]:
         "learning": learning,
         "solving": solving,
         "testing": testing,
-        "peak_memory": peak_memory(),
+        "peak_memory": memory("VmHWM") / 2**30,
         "images": float(model.count),
         "filters": float(len(model.bank)),
     }
 
 
 def report(networks: list[Network], results: ResultsFile, arguments: argparse.Namespace) -> None:
-    """Print the table and the commands that reproduce it, and write them as markdown."""
-    rows = [cells_of(network, results, arguments) for network in networks]
-    if not rows:
-        return
-    table = table_of("", *(row["data"] for row in rows))
-    for heading in list(rows[0])[1:]:
-        table.add_row(heading, *(row[heading] for row in rows))
-    print_table(table)
-    notes = [
-        f"{machine()}. One pass over the training images. Learning includes features and "
-        "statistics, but not reading the files. Seconds are medians over draws, peak memory is "
-        "the maximum.",
-        "The paper states few times and sizes: stage 1 on MNIST takes about 120 s; CIFAR-10 takes "
-        "under an hour on 4 cores, with about 70 GB of memory.",
-    ]
-    commands = [command_of(network, arguments) for network in networks]
-    print(*notes, "", *commands, sep="\n")
-    if arguments.markdown is not None:
-        lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
-        text = [f"| {' | '.join(line)} |" for line in lines]
-        quoted = [f"`{command}`" for command in commands]
-        arguments.markdown.write_text("\n".join([*text, "", *notes, *quoted, ""]), "utf-8")
+    """Print the table, a column for each data set."""
+    columns = [cells_of(network, results, arguments) for network in networks]
+    if columns:
+        table = table_of("", *(cells["data"] for cells in columns))
+        for heading in list(columns[0])[1:]:
+            table.add_row(heading, *(cells[heading] for cells in columns))
+        print(machine())
+        print_table(table)
 
 
 def cells_of(
@@ -284,120 +279,6 @@ def cells_of(
     return cells | {"peak memory, GiB": f"{max(run['peak_memory'] for run in measured):.2f}"}
 
 
-def command_of(network: Network, arguments: argparse.Namespace) -> str:
-    """Return the command that reproduces the figures of a data set."""
-    words = ["--data", str(arguments.data), "--only", network.name, "--draws", str(arguments.draws)]
-    for name in ("n_hidden", "rows", "batch_size"):
-        if getattr(arguments, name) is not None:
-            words += [f"--{name.replace('_', '-')}", str(getattr(arguments, name))]
-    file = filters_file(network.name, arguments)
-    words += ["--filters", f"{network.name}={file}"] if file else []
-    for name, value in arguments.set:
-        words += ["--set", f"{name}={value}"]
-    return shlex.join(["python", SCRIPT, *words, "--figure-draws", "0"])
-
-
-# -- Figure 2 -------------------------------------------------------------------------------------
-
-SMALLEST, PAPER_UNITS = 100, 12_000
-PERCENTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100)
-
-
-def make_figure(network: Network, results: ResultsFile, arguments: argparse.Namespace) -> None:
-    """Measure and draw the error against the number of hidden units."""
-    curve: dict[int, list[float]] = {}
-    for seed in range(arguments.figure_draws):
-        key = network.key(seed) | {"figure": 2}
-        for size, error in results.measured(key, measure_draw, network, seed).items():
-            curve.setdefault(int(size), []).append(100 * error)
-    draw_curve(curve, arguments.figure)
-    print(f"Error against hidden units: {arguments.figure}")
-
-
-def measure_draw(network: Network, seed: int) -> dict[str, float]:
-    """Return the test error of one draw of the input weights, by number of hidden units."""
-    read = read_image_data(network.path)
-    x, y = read.x_train[: network.rows], read.y_train[: network.rows]
-    settings = network.settings(seed)
-    first = slice(settings["network"]["warm_up"])
-    # The filters are those of the first draw.
-    stage = make_stage(x[first], y[first], network.settings(0))
-    given = settings["hidden"] | {"standardize": False}
-    hidden = HiddenLayer.from_examples(stage(x[first]), y[first], **given)
-    model = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
-    for rows in bar(row_slices(len(x), BLOCK_ROWS), f"Figure: draw {seed + 1}"):
-        model.learn_many(hidden.transform_many(stage(x[rows])), y[rows])
-    tested = [
-        hidden.transform_many(stage(read.x_test[rows]))
-        for rows in bar(row_slices(len(read.x_test), BLOCK_ROWS), "Figure: test")
-    ]
-    sums, classes = model.statistics(), np.array(model.classes)
-    errors = {}
-    for size in sizes(hidden.n_hidden):
-        weights = leading_weights(sums.gram, sums.cross, size, settings["classifier"]["ridge"])
-        best = np.concatenate([(some[:, :size] @ weights).argmax(axis=1) for some in tested])
-        errors[str(size)] = float(np.mean(classes[best] != read.y_test))
-    return errors
-
-
-def make_stage(images: Array, labels: Array, settings: dict[str, dict[str, Any]]) -> Any:
-    """Return stage 1, made from examples, as a function from images to features."""
-    wanted = {"whitening": None, **settings["preprocessing"]}
-    before = ImagePreprocessing.from_examples(images, **wanted)
-    examples = before.transform_many(images)
-    filters = ConvolutionalFeatures.from_examples(examples, labels, **settings["features"])
-    return lambda some: filters.transform_many(before.transform_many(some))
-
-
-def leading_weights(gram: Floats, cross: Floats, size: int, ridge: Any) -> Floats:
-    """Return the output weights (size, n_classes) of a network of the first hidden units only."""
-    system = np.array(gram[:size, :size])
-    # Works whichever triangle is filled.
-    system = np.triu(system) + np.triu(system, 1).T
-    diagonal = np.diag(system)
-    active = diagonal[diagonal > 0.0]
-    chosen = (cross.shape[1] / size) ** 2 * active.min() if ridge == "paper" else float(ridge)
-    system[np.diag_indices(size)] += chosen
-    weights: Floats = cho_solve(cho_factor(system, overwrite_a=True), cross[:size])
-    return weights
-
-
-def sizes(largest: int) -> list[int]:
-    """Return numbers of units that double from 100 up to all units."""
-    doubled = [SMALLEST * 2**power for power in range(20)]
-    return [size for size in doubled if size < largest] + [largest]
-
-
-def draw_curve(curve: dict[int, list[float]], path: Path) -> None:
-    """Plot each draw as a dot, the means as a line, and the paper's best error as a star."""
-    hidden = sorted(curve)
-    with figure(path, 7, 4.6) as made:
-        axes = made.subplots()
-        dots = [(size, error) for size in hidden for error in curve[size]]
-        axes.plot(*zip(*dots, strict=True), "o", color=GREY, alpha=0.35, markersize=4, mew=0)
-        means = [fmean(curve[size]) for size in hidden]
-        label = f"mean of {len(curve[hidden[0]])} draws of the input weights (dots)"
-        axes.plot(hidden, means, "-", color=BLUE, linewidth=1.8, label=label)
-        star = f"the paper's best: {PAPER['mnist']}% at {PAPER_UNITS:,}"
-        axes.plot(
-            [PAPER_UNITS], [PAPER["mnist"] or np.nan], "*", color=VERMILLION, ms=14, label=star
-        )
-        axes.set(xlabel="hidden units", ylabel="test error", title="MNIST in one pass")
-        axes.set(xscale="log", yscale="log")
-        # The labels of the largest size and of one next to it would overlap.
-        apart = [size for size in hidden if size == hidden[-1] or size <= hidden[-1] / 1.4]
-        units = apart if apart[-1] >= PAPER_UNITS / 1.4 else [*apart, PAPER_UNITS]
-        low, high = axes.get_ylim()
-        percents = [percent for percent in PERCENTS if low <= percent <= high]
-        for axis, places in ((axes.xaxis, units), (axes.yaxis, percents)):
-            axis.set_major_locator(FixedLocator(places))
-            axis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda percent, _: f"{percent:g}%"))
-        axes.grid(visible=True)
-        axes.legend(frameon=False)
-
-
 def parser_of_options() -> argparse.ArgumentParser:
     parser = make_parser(__doc__)
     add, default = parser.add_argument, " (%(default)s)"
@@ -414,12 +295,8 @@ def parser_of_options() -> argparse.ArgumentParser:
     add("--filters", action="append", default=[], metavar="[NAME=]PATH", help=filters)
     other = "another setting of the networks, such as warm_up=2000; may be repeated"
     add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help=other)
-    results, figure_path = Path("paper_tables.jsonl"), Path("paper_figure.png")
+    results = Path("paper_tables.jsonl")
     add("--results", type=Path, default=results, help="file with a line per finished run" + default)
-    add("--markdown", type=Path, metavar="PATH", help="file for the table as markdown")
-    draws = "draws for the curve of MNIST's error against hidden units, 0 for none" + default
-    add("--figure-draws", type=not_negative, default=10, help=draws)
-    add("--figure", type=Path, default=figure_path, help="file for the figure" + default)
     return parser
 
 

@@ -1,18 +1,24 @@
-"""Compare classifiers on streams: each row is predicted and then learnt.
+"""Compare stream models with other models on streams: labels and numbers, at once and late.
 
-python demos/benchmarks/streams.py
-python demos/benchmarks/streams.py --data folder    (elec2, gas and wisdm, too: .npz files)
-python demos/benchmarks/streams.py --peers          (MOA's forests, in the same tables)
-python demos/benchmarks/streams.py --quick          (seconds)
+python demos/benchmarks/streams.py --data folder --others folder
+python demos/benchmarks/streams.py --only labels --streams SEA LED --rows 2000
+python demos/benchmarks/streams.py --peers --data folder    (MOA's forests, in the same tables)
+python demos/benchmarks/streams.py --quick
 
-The script writes tables (tables.md) of accuracy, Cohen's kappa, log-loss, microseconds per row and
-bytes of the pickled model, and a figure (streams.png), to the folder --out. Every finished run is a
-line of results.jsonl there, so an interrupted command resumes where it stopped.
+Every row is predicted and then learnt: `--only labels` measures accuracy, log-loss (of
+probabilities clipped to [1e-15, 1]) and microseconds a row; `numbers` the mean absolute error, the
+coverage of 90% intervals and microseconds. `late_labels` and `late_numbers` learn a row when a
+number of further rows has been predicted, "random" numbers (150 on average), or 100 for a random
+"fifth" of the rows and the others never; rows count from the first label on. With "keys", every row
+has its number as key. The width of intervals is that relative to the narrowest constant band around
+the same forecasts with the same coverage. `first_faults` is the log-loss where the first fault of a
+machine comes at row 2,000 and labels 400 rows late, of models that know the class beforehand and of
+others.
 
---peers measures CapyMOA's forests instead (MOA's forests, in Java), best in a separate environment
-(`pip install . capymoa torch matplotlib rich scikit-learn`). Rows are converted to instances of MOA
-before timing, and MOA gets all labels of a stream before its first row. Java's compiler and garbage
-collector run in their own threads.
+`stream_sources.py` describes the streams and the files of the folders --data and --others. Every
+finished run is a line of --results, so the same command continues after an interruption. --peers
+measures MOA's forests, best in an environment of their own with Java
+(`pip install . capymoa torch matplotlib rich scikit-learn`); rows are converted before timing.
 """
 
 from __future__ import annotations
@@ -26,198 +32,146 @@ os.environ.update({"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_NUM
 import argparse
 import gc
 import math
-import pickle
+import numbers
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain, islice
+from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
-from statistics import fmean, geometric_mean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from common import (
-    Line,
-    Measured,
+    Floats,
     ResultsFile,
     bar,
     folder_of_arrays,
-    in_times,
     machine,
     make_parser,
-    markdown,
-    measure_and_report,
     positive,
-    print_sheet,
-    shared_streams,
-    values_of,
-    versions,
+    print_table,
+    table_of,
 )
-from matplotlib.ticker import FuncFormatter, NullLocator
 from river import (
-    datasets,
+    compose,
     dummy,
     ensemble,
     forest,
     linear_model,
-    metrics,
     naive_bayes,
     neighbors,
+    preprocessing,
+    rules,
+    stats,
     tree,
 )
-from river.datasets import synth
-from river.preprocessing import StandardScaler
 from scipy.stats import rankdata
-from show import GREY, figure
+from stream_sources import (
+    Row,
+    Source,
+    as_numbers,
+    first_rows,
+    of_folder,
+    of_labels,
+    of_late_labels,
+    of_numbers,
+)
 
-from onlinels import HiddenLayer, LeastSquaresClassifier, StreamClassifier
+from onlinels import (
+    CalibratedClassifier,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+    StreamClassifier,
+    StreamRegressor,
+    __version__,
+)
 
-Row = tuple[Any, Hashable]
-Source = Callable[[], Iterable[Row]]
+FLOOR = 1e-15
+"""Smallest probability in the log-loss; the largest is 1."""
+NORMAL_90 = 1.6448536269514722
+"""Half the width of the central 90% interval of a normal distribution, in standard deviations."""
+OTHERS_ROWS, LATE_ROWS, QUICK_ROWS = 2000, 4000, 300
 
-# -- streams --------------------------------------------------------------------------------------
-
-
-def three_concepts(make: Callable[[int], Iterable[Row]], n_rows: int) -> Iterator[Row]:
-    """Yield a third of the rows of concept 0, then of concept 1, then of concept 2."""
-    return chain.from_iterable(islice(make(concept), n_rows // 3) for concept in range(3))
-
-
-def random_rbf() -> Iterable[Row]:
-    return synth.RandomRBFDrift(
-        seed_model=1,
-        seed_sample=2,
-        n_classes=4,
-        n_features=10,
-        n_centroids=30,
-        change_speed=0.001,
-        n_drift_centroids=15,
-    )
-
-
-def random_tree() -> Iterable[Row]:
-    return synth.RandomTree(
-        seed_tree=1,
-        seed_sample=2,
-        n_classes=3,
-        n_num_features=5,
-        n_cat_features=3,
-        max_tree_depth=6,
-        first_leaf_level=3,
-    )
-
-
-def of_file(path: Path) -> Iterator[Row]:
-    """Yield the rows of a file with arrays x and y, without features that are NaN.
-
-    Raises
-    ------
-    ValueError
-        If the file does not hold arrays x and y with the same number of rows.
-    """
-    with np.load(path) as arrays:
-        if not {"x", "y"} <= set(arrays.files) or len(arrays["x"]) != len(arrays["y"]):
-            problem = f"{path} does not hold arrays x and y with the same number of rows"
-            raise ValueError(f"{problem}. Pass a folder with such files.")
-        x, labels = np.asarray(arrays["x"], dtype=float), arrays["y"].tolist()
-    for values, label in zip(x.tolist(), labels, strict=True):
-        known = ((column, value) for column, value in enumerate(values) if value == value)
-        yield {f"f{column}": value for column, value in known}, label
-
-
-BUNDLED: dict[str, Source] = {
-    "Phishing": datasets.Phishing,
-    "Bananas": datasets.Bananas,
-    "ImageSegments": datasets.ImageSegments,
-    "Shuttle": lambda: islice(datasets.Shuttle(), 20_000),
-}
-"""All streams in river with one label per row, except those that need a download."""
-MADE: dict[str, Source] = {
-    "SEA": lambda: three_concepts(lambda k: synth.SEA(k, seed=1 + k, noise=0.1), 15_000),
-    "Agrawal": lambda: three_concepts(lambda k: synth.Agrawal(k, seed=1 + k), 15_000),
-    "LED": lambda: islice(
-        synth.LEDDrift(seed=1, noise_percentage=0.1, irrelevant_features=True, n_drift_features=4),
-        10_000,
-    ),
-    "RBFDrift": lambda: islice(random_rbf(), 15_000),
-    "Hyperplane": lambda: islice(
-        synth.Hyperplane(
-            seed=1, n_features=10, n_drift_features=5, mag_change=0.001, noise_percentage=0.05
-        ),
-        15_000,
-    ),
-    "Sine": lambda: three_concepts(lambda k: synth.Sine(k, seed=1 + k), 9_000),
-    "Mixed": lambda: three_concepts(lambda k: synth.Mixed(k % 2, 1 + k, False), 9_000),
-    "STAGGER": lambda: three_concepts(lambda k: synth.STAGGER(k, seed=1 + k), 9_000),
-    "RandomTree": lambda: islice(random_tree(), 10_000),
-    "Waveform": lambda: islice(synth.Waveform(seed=1, has_noise=True), 8_000),
-}
-"""Streams generated by river; all except RandomTree and Waveform drift, abruptly or gradually."""
-FILES = {"elec2": "elec2.npz", "gas": "gas_drift_b1-6_8_9.npz", "wisdm": "wisdm_transformed.npz"}
-"""Electricity, Gas Sensor Array Drift and WISDM."""
-NAMES = (*BUNDLED, *MADE, *FILES)
-
-
-def sources_of(arguments: argparse.Namespace) -> dict[str, Source]:
-    """Return the selected streams that are available; print why others are left out."""
-    found: dict[str, Source] = {}
-    for name in arguments.streams:
-        if name not in FILES:
-            found[name] = (BUNDLED | MADE)[name]
-        elif arguments.data is not None and (arguments.data / FILES[name]).is_file():
-            found[name] = partial(of_file, arguments.data / FILES[name])
-        else:
-            print(f"{name} is left out: --data has no file {FILES[name]}", file=sys.stderr)
-    return found
-
+Figures = dict[str, float]
+Table = dict[tuple[str, str, str], Figures]
+"""Figures by stream, delay and model."""
+Models = dict[str, Callable[[], Any]]
 
 # -- models ---------------------------------------------------------------------------------------
 
-OURS, PEER = "StreamClassifier", "ARF"
-"""The two models compared in the summary."""
+
+def scaled(model: Any) -> Any:
+    return preprocessing.StandardScaler() | model
 
 
-def dict_pipeline() -> Any:
-    """Return a river pipeline of onlinels' parts: one model with one forgetting factor."""
-    last = LeastSquaresClassifier(1.0, accumulator="recursive", forgetting_factor=0.999)
-    return StandardScaler() | HiddenLayer(300, activation="relu", bias=True) | last
+def encoded(model: Any) -> Any:
+    """Return a pipeline of an encoder of text, a scaler of numbers, and a model."""
+    texts = compose.SelectType(str) | preprocessing.OneHotEncoder()
+    values = compose.SelectType(numbers.Number) | preprocessing.StandardScaler()
+    return (texts + values) | model
 
 
-MODELS: dict[str, Callable[[], Any]] = {
-    OURS: StreamClassifier,
-    "dict pipeline": dict_pipeline,
-    PEER: lambda: forest.ARFClassifier(n_models=10, seed=1),
+class LastTarget:
+    """Predict the last target."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def predict_one(self, _x: Any) -> float:
+        """Return the last target, or 0 at first."""
+        return self._last
+
+    def learn_one(self, _x: Any, y: float) -> None:
+        """Store the target."""
+        self._last = y
+
+
+FORGETS: dict[str, Any] = {"accumulator": "recursive", "forgetting_factor": 0.999}
+CLASSIFIERS: Models = {
+    "StreamClassifier": StreamClassifier,
+    "dict pipeline": lambda: scaled(
+        HiddenLayer(300, activation="relu", bias=True) | LeastSquaresClassifier(1.0, **FORGETS)
+    ),
+    "ARF": lambda: forest.ARFClassifier(n_models=10, seed=1),
     "SRP": lambda: ensemble.SRPClassifier(n_models=10, seed=1),
     "HAT": lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=1),
-    "KNN": lambda: StandardScaler() | neighbors.KNNClassifier(),
-    "Softmax": lambda: StandardScaler() | linear_model.SoftmaxRegression(),
+    "KNN": lambda: scaled(neighbors.KNNClassifier()),
+    "Softmax": lambda: scaled(linear_model.SoftmaxRegression()),
     "GaussianNB": naive_bayes.GaussianNB,
     "NoChange": dummy.NoChangeClassifier,
 }
+LATE_CLASSIFIERS: Models = {
+    "StreamClassifier": StreamClassifier,
+    "keys": StreamClassifier,
+    "least squares": LeastSquaresClassifier,
+    "logistic": lambda: scaled(linear_model.LogisticRegression()),
+    "Softmax": lambda: scaled(linear_model.SoftmaxRegression()),
+    "Prior": dummy.PriorClassifier,
+    "NoChange": dummy.NoChangeClassifier,
+}
+REGRESSORS: Models = {
+    "StreamRegressor": StreamRegressor,
+    "least squares": lambda: encoded(LeastSquaresRegressor(1.0, **FORGETS)),
+    "ARF": lambda: encoded(forest.ARFRegressor(n_models=10, seed=1)),
+    "HAT": lambda: encoded(tree.HoeffdingAdaptiveTreeRegressor(seed=1)),
+    "AMRules": lambda: encoded(rules.AMRules()),
+    "KNN": lambda: encoded(neighbors.KNNRegressor()),
+    "Bayesian": lambda: encoded(linear_model.BayesianLinearRegression(smoothing=0.99)),
+    "SGD": lambda: encoded(linear_model.LinearRegression()),
+    "last target": LastTarget,
+    "mean": lambda: dummy.StatisticRegressor(stats.Mean()),
+}
+LATE_REGRESSORS: Models = {
+    "StreamRegressor": StreamRegressor,
+    "keys": StreamRegressor,
+    "LeastSquaresRegressor": lambda: encoded(LeastSquaresRegressor()),
+    **{name: REGRESSORS[name] for name in ("SGD", "ARF", "last target", "mean")},
+}
 PEERS = {"MOA ARF": "AdaptiveRandomForestClassifier", "MOA SRP": "StreamingRandomPatches"}
 """Names in the tables, and CapyMOA's classes: forests of 10 trees, seed 1, one job."""
-QUICK_MODELS = [OURS, "dict pipeline", "HAT", "Softmax", "GaussianNB", "NoChange"]
-QUICK_STREAMS, QUICK_ROWS = ["Phishing", "ImageSegments", "SEA"], 300
-
-
-def as_instances(rows: list[Row]) -> tuple[list[Row], Any]:
-    """Return rows as instances of MOA, and their schema."""
-    from capymoa.core import LabeledInstance
-    from capymoa.stream import Schema
-
-    features = list(dict.fromkeys(feature for x, _ in rows for feature in x))
-    labels = list(dict.fromkeys(label for _, label in rows))
-    categories = {"label": [str(label) for label in labels]}
-    schema = Schema.from_custom([*map(str, features), "label"], "label", categories)
-    made: list[Row] = []
-    for x, label in rows:
-        values = np.array([float(x.get(feature, np.nan)) for feature in features])
-        instance = LabeledInstance.from_array(schema, values, labels.index(label))
-        # Created at the first access, then cached.
-        _ = instance.java_instance
-        made.append((instance, str(label)))
-    return made, schema
 
 
 class MoaModel:
@@ -240,237 +194,369 @@ class MoaModel:
         self._model.train(instance)
 
 
+def as_instances(rows: Sequence[Row]) -> tuple[list[Any], Any]:
+    """Return rows as instances of MOA, and their schema."""
+    from capymoa.core import LabeledInstance
+    from capymoa.stream import Schema
+
+    features = list(dict.fromkeys(feature for x, _ in rows for feature in x))
+    labels = list(dict.fromkeys(label for _, label in rows))
+    categories = {"label": [str(label) for label in labels]}
+    schema = Schema.from_custom([*map(str, features), "label"], "label", categories)
+    made = []
+    for x, label in rows:
+        values = np.array([float(x.get(feature, np.nan)) for feature in features])
+        instance = LabeledInstance.from_array(schema, values, labels.index(label))
+        # Created at the first access, then cached.
+        _ = instance.java_instance
+        made.append((instance, str(label)))
+    return made, schema
+
+
 # -- measuring ------------------------------------------------------------------------------------
 
-FLOOR = 1e-15
-"""Smallest probability in the log-loss; the largest is 1."""
+
+def rows_due(n_rows: int, late: str) -> list[list[int]]:
+    """Return, for each row and for the end, the rows that are learnt just before it."""
+    random = np.random.default_rng(7)
+    delays, labelled = np.full(n_rows, 100), np.ones(n_rows, dtype=bool)
+    if late == "random":
+        delays = random.exponential(150, n_rows).astype(int)
+    elif late == "a fifth":
+        labelled = random.random(n_rows) < 0.2
+    else:
+        delays[:] = int(late)
+    due: list[list[int]] = [[] for _ in range(n_rows + 1)]
+    for row in np.flatnonzero(labelled).tolist():
+        due[min(n_rows, row + int(delays[row]) + 1)].append(row)
+    return due
+
+
+def answers_of(
+    model: Any, rows: Sequence[Row], ask: str, late: str, has_keys: bool = False
+) -> tuple[list[Any], list[Any], int, float]:
+    """Return answers, intervals of numbers, the first row that counts, and microseconds a row."""
+    due, answers, intervals, seconds = rows_due(len(rows), late), [], [], 0.0
+    first = next(number for number, learnt in enumerate(due) if learnt)
+    question = getattr(model, ask)
+
+    def keyed(number: int) -> dict[str, int]:
+        return {"key": number} if has_keys else {}
+
+    for number, (x, _) in enumerate(rows):
+        began = time.perf_counter()
+        for row in due[number]:
+            model.learn_one(*rows[row], **keyed(row))
+        answers.append(question(x, **keyed(number)))
+        seconds += time.perf_counter() - began
+        if ask == "predict_one" and not has_keys:
+            intervals.append(interval_of(model, x))
+    return answers, intervals, first, seconds / len(rows) * 1e6
+
+
+def with_labels(model: Any, rows: Sequence[Row], late: str, has_keys: bool) -> Figures:
+    """Return accuracy and log-loss; the predicted label is the most probable one."""
+    answers, _, first, taken = answers_of(model, rows, "predict_proba_one", late, has_keys)
+    first = 0 if late == "0" else first
+    right, losses = [], []
+    for shares, (_, label) in zip(answers[first:], rows[first:], strict=True):
+        right.append(bool(shares) and max(shares, key=shares.__getitem__) == label)
+        # In this order NaN counts as the floor.
+        losses.append(-math.log(min(max(FLOOR, shares.get(label, 0.0)), 1.0)))
+    figures = {"accuracy": np.mean(right), "log-loss": np.mean(losses), "microseconds": taken}
+    return {name: float(figure) for name, figure in figures.items()}
+
+
+def number_figures(model: Any, rows: Sequence[Any], late: str, has_keys: bool) -> Figures:
+    """Return the mean absolute error, and the coverage and width of 90% intervals."""
+    answers, intervals, first, taken = answers_of(model, rows, "predict_one", late, has_keys)
+    errors = np.array([y - answer for answer, (_, y) in zip(answers, rows, strict=True)])[first:]
+    figures = {"error": float(np.abs(errors).mean()), "microseconds": taken}
+    known = [ends for ends in intervals if ends is not None]
+    if len(known) == len(rows):
+        reach = np.array([(upper - lower) / 2.0 for lower, upper in known])[first:]
+        figures |= band_of(errors[np.isfinite(reach)], reach[np.isfinite(reach)])
+    return figures
+
+
+def interval_of(model: Any, x: dict[str, Any]) -> tuple[float, float] | None:
+    """Return the ends of the central 90% interval, or None for a model without a distribution."""
+    last = model[-1] if isinstance(model, compose.Pipeline) else model
+    if isinstance(last, LeastSquaresRegressor):
+        for step in list(model.steps.values())[:-1]:
+            x = step.transform_one(x)
+        lower, upper = last.predict_interval_one(x, level=0.9)
+        return lower, upper
+    if not isinstance(last, (StreamRegressor, linear_model.BayesianLinearRegression)):
+        return None
+    found = model.predict_one(x, with_dist=True)
+    return found.mu - NORMAL_90 * found.sigma, found.mu + NORMAL_90 * found.sigma
+
+
+def band_of(errors: Floats, reach: Floats) -> Figures:
+    """Return coverage, and width relative to the narrowest even band of the same coverage."""
+    if not len(errors):
+        return {}
+    n_within = max(1, int((abs(errors) <= reach).sum()))
+    even = float(np.sort(abs(errors))[n_within - 1])
+    width = float(reach.mean()) / even if even > 0.0 else math.inf
+    return {"coverage": n_within / len(errors), "width": width}
+
+
+# -- what is compared -----------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """Models, how they are measured, the best value of the first figure, and delays in rows."""
+
+    models: Models
+    measure: Callable[[Any, Sequence[Any], str, bool], Figures]
+    forms: dict[str, str]
+    best: Callable[..., float]
+    delays: tuple[str, ...] = ("0",)
+
+
+OF_LABELS = {"accuracy": ".2%", "log-loss": ".3f", "microseconds": ",.0f"}
+OF_NUMBERS = {"error": ".4g", "coverage": ".1%", "width": ".2f", "microseconds": ",.0f"}
+LATE = ("0", "48", "200", "1000", "random", "a fifth")
+PARTS = {
+    "labels": Part(CLASSIFIERS, with_labels, OF_LABELS, max),
+    "numbers": Part(REGRESSORS, number_figures, OF_NUMBERS, min),
+    "late_labels": Part(LATE_CLASSIFIERS, with_labels, OF_LABELS, max, LATE),
+    "late_numbers": Part(
+        LATE_REGRESSORS, number_figures, OF_NUMBERS, min, ("0", "1", "12", "100", "1000")
+    ),
+}
 
 
 def main() -> int:
     arguments = parse_arguments()
-    return measure_and_report(arguments, sources_of(arguments), measure_missing, report)
+    failed: dict[str, str] = {}
+    for name in arguments.only:
+        if name == FAULTS:
+            report_first_faults(10 if arguments.quick else 1)
+        else:
+            table = measure_part(name, arguments, failed)
+            (report_late if name.startswith("late") else report)(name, table)
+    print(f"{machine()}, one thread. Most rows of a stream: {arguments.rows or 'all'}.")
+    for name, message in failed.items():
+        print(f"Not measured: {name}. {message}", file=sys.stderr)
+    return 1 if failed else 0
 
 
-def conditions(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the conditions that must be equal for times to be compared."""
-    return {"at_most": arguments.rows, "machine": machine()}
+def measure_part(name: str, arguments: argparse.Namespace, failed: dict[str, str]) -> Table:
+    """Return all stored figures of a part, after measuring those that are not stored."""
+    results, table = ResultsFile(arguments.results), Table()
+    known = {"part": name, "machine": machine(), "at_most": arguments.rows}
+    others = {library: version(library) for library in ("river", "numpy", "scipy")}
+    known["versions"] = {"onlinels": __version__} | others
+    sources = sources_of(name, arguments)
+    for stream in bar([each for each in sources if wanted(each, arguments)], name):
+        rows = list(islice(sources[stream](), arguments.rows))
+        for model, late in runs_of(name, rows, arguments.quick):
+            key = known | {"stream": stream, "model": model, "late": late}
+            if results.find(key) is None and (model in PEERS) == arguments.peers:
+                try:
+                    results.add(key, measure(name, model, rows, late))
+                except Exception as error:
+                    failed[f"{model} on {stream}"] = f"{type(error).__name__}: {error}"
+            if (found := results.find(key)) is not None:
+                table[stream, late, model] = found
+    return table
 
 
-def versions_of(peers: bool) -> dict[str, str]:
-    """Return the versions of Python, of onlinels and of other libraries."""
-    return versions(*(("capymoa", "numpy") if peers else ("river", "numpy", "scipy")))
+def sources_of(name: str, arguments: argparse.Namespace) -> dict[str, Source]:
+    """Return the streams of a part; those of --others are marked by a star."""
+    n_rows = LATE_ROWS if name.startswith("late") else OTHERS_ROWS
+    others = of_folder(arguments.others, n_rows, "numbers" in name)
+    if name == "late_labels":
+        found = of_late_labels(arguments.data, n_rows)
+    else:
+        found = (of_labels if name == "labels" else of_numbers)(arguments.data)
+    if name == "late_numbers":
+        others, found = {}, {each: partial(first_rows, found[each], 3000) for each in found}
+    return found | {f"{each}*": source for each, source in others.items()}
 
 
-def measure_missing(
-    sources: Mapping[str, Source], results: ResultsFile, arguments: argparse.Namespace
-) -> dict[str, str]:
-    """Measure runs without a stored result; return error messages by model and stream."""
-    failed, held = {}, ""
-    known = conditions(arguments) | {"versions": versions_of(arguments.peers)}
-    # On each stream, the models take turns.
-    runs = [(s, r, m) for s in sources for r in range(arguments.repeats) for m in arguments.models]
-    for stream, repeat, model in bar(runs, "runs"):
-        key = known | {"stream": stream, "model": model, "repeat": repeat}
-        if results.find(key) is not None:
-            continue
-        try:
-            if stream != held:
-                rows, schema = list(islice(sources[stream](), arguments.rows)), None
-                if arguments.peers:
-                    rows, schema = as_instances(rows)
-                held = stream
-            made = MoaModel(model, schema) if arguments.peers else MODELS[model]()
-            # The garbage of the previous model must not count in the time of this one.
-            gc.collect()
-            results.add(key, test_then_train(made, rows))
-        except Exception as error:
-            failed[f"{model} on {stream}"] = f"{type(error).__name__}: {error}"
-    return failed
+def wanted(stream: str, arguments: argparse.Namespace) -> bool:
+    return arguments.streams is None or stream.rstrip("*") in arguments.streams
 
 
-def test_then_train(model: Any, rows: list[Row]) -> dict[str, float]:
-    """Return scores, microseconds per row, and bytes of the pickled model at the end.
-
-    Only `predict_proba_one` and `learn_one` are timed. The predicted label is the most probable
-    one; a prediction without probabilities is wrong.
-    """
-    kappa: Any = metrics.CohenKappa()  # type: ignore[no-untyped-call]
-    right, loss, seconds = 0, 0.0, 0.0
-    for x, label in rows:
-        started = time.perf_counter()
-        shares = model.predict_proba_one(x)
-        model.learn_one(x, label)
-        seconds += time.perf_counter() - started
-        predicted = max(shares, key=shares.__getitem__) if shares else None
-        right += bool(shares) and predicted == label
-        kappa.update(label, predicted)
-        # In this order NaN counts as the floor.
-        loss -= math.log(min(max(FLOOR, shares.get(label, 0.0)), 1.0))
-    try:
-        size = float(len(pickle.dumps(model)))
-    except (AttributeError, RecursionError, TypeError, pickle.PicklingError):
-        size = math.nan
-    return {
-        "accuracy": right / len(rows),
-        "kappa": float(kappa.get()),
-        "log_loss": loss / len(rows),
-        "microseconds": seconds / len(rows) * 1e6,
-        "bytes": size,
-    }
+def runs_of(name: str, rows: Sequence[Row], quick: bool) -> list[tuple[str, str]]:
+    """Return models and delays; half of the rows must come after the first label."""
+    part = PARTS[name]
+    models = [*part.models, *(PEERS if name == "labels" else ())]
+    if name == "late_labels":
+        models.remove("Softmax" if len({label for _, label in rows}) == 2 else "logistic")
+    if quick:
+        models = [each for each in models if each not in ("ARF", "SRP", "KNN", "AMRules")]
+    delays = [late for late in part.delays if len(rows) >= 2 * steps(late)]
+    return [(model, late) for late in delays for model in models]
 
 
-def collect(streams: list[str], results: ResultsFile, arguments: argparse.Namespace) -> Measured:
-    """Return medians over repeats, only of runs with the latest versions of the libraries."""
-    wanted = conditions(arguments)
-    lines = [line for line in results.lines if wanted.items() <= line["run"].items()]
-    found: Measured = {}
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for line in lines:
-        groups.setdefault((line["run"]["stream"], line["run"]["model"]), []).append(line)
-    for (stream, model), runs in groups.items():
-        last = runs[-1]["run"]["versions"]
-        same = [run["result"] for run in runs if run["run"]["versions"] == last]
-        medians = {name: median(result[name] for result in same) for name in same[0]}
-        if stream in streams:
-            found.setdefault(stream, {})[model] = medians
-    return found
+def steps(late: str) -> int:
+    """Return the delay of most labels."""
+    return int(late) if late.isdecimal() else 100
+
+
+def measure(name: str, model: str, rows: Sequence[Any], late: str) -> Figures:
+    """Measure a model on a stream."""
+    # The garbage of the previous model must not count in the time of this one.
+    gc.collect()
+    if model in PEERS:
+        rows, schema = as_instances(rows)
+        return with_labels(MoaModel(model, schema), rows, late, False)
+    make = PARTS[name].models[model]
+    if name == "late_labels" and make is not StreamClassifier:
+        rows = as_numbers(rows)
+    return PARTS[name].measure(make(), rows, late, model == "keys")
 
 
 # -- tables ---------------------------------------------------------------------------------------
 
 
-def report(streams: list[str], results: ResultsFile, arguments: argparse.Namespace) -> None:
-    """Print the tables and the summary, write them as markdown, and draw the figure."""
-    measured = collect(streams, results, arguments)
-    known = {model for found in measured.values() for model in found}
-    wanted = [*MODELS, *PEERS] if arguments.peers else [*arguments.models, *PEERS]
-    models = [model for model in wanted if model in known]
-    if not models:
-        return
-    tables = []
-    for title, lines in sheets(measured, models):
-        print_sheet(title, models, lines)
-        tables.append(markdown(title, models, lines))
-    used = ", ".join(f"{name} {number}" for name, number in versions_of(arguments.peers).items())
-    notes = [
-        *summary(measured),
-        f"{machine()}, one thread; medians of {arguments.repeats}.",
-        f"Most rows of a stream: {arguments.rows or 'all'}. {used}.",
-    ]
-    print(*notes, sep="\n")
-    text = "\n".join([*tables, *(f"- {line}" for line in notes), ""])
-    (arguments.out / "tables.md").write_text(text, "utf-8")
-    shared = shared_streams(measured, models)
-    if shared:
-        draw(measured, shared, models, arguments.out / "streams.png")
-        print(f"Accuracy against time: {arguments.out / 'streams.png'}")
-
-
-def sheets(measured: Measured, models: list[str]) -> Iterator[tuple[str, list[Line]]]:
-    """Yield a table of each figure by stream, and a table of means."""
-    values = partial(values_of, measured, models)
-    kinds = {
-        "Accuracy": ("accuracy", ".2%", max),
-        "Cohen's kappa": ("kappa", ".3f", max),
-        "Log-loss": ("log_loss", ".3f", min),
-        "Microseconds per row": ("microseconds", ",.1f", None),
-        "Bytes of the pickled model after the last row": ("bytes", ",.0f", None),
-    }
-    for title, (name, form, best) in kinds.items():
-        yield title, [(stream, values(stream, name), form, best) for stream in measured]
-    shared = shared_streams(measured, models)
-    if shared:
-        table = {name: np.array([values(s, name) for s in shared]) for name, *_ in kinds.values()}
-        ranks = rankdata(-table["accuracy"], axis=1).mean(axis=0)
-        times = [geometric_mean(column) for column in table["microseconds"].T]
-        means = {name: table[name].mean(axis=0).tolist() for name in table}
-        yield (
-            f"Means over the {len(shared)} streams on which all models were measured",
-            [
-                ("rank by accuracy", ranks.tolist(), ".2f", min),
-                ("accuracy", means["accuracy"], ".2%", max),
-                ("kappa", means["kappa"], ".3f", max),
-                ("log-loss", means["log_loss"], ".3f", min),
-                ("microseconds, geometric mean", times, ",.1f", None),
-            ],
+def report(name: str, table: Table) -> None:
+    """Print a table of each figure, and ranks, means and medians over the streams."""
+    part = PARTS[name]
+    models = [each for each in [*part.models, *PEERS] if any(each == key[2] for key in table)]
+    streams = list(dict.fromkeys(stream for stream, _, _ in table))
+    sheets: dict[str, Floats] = {}
+    for figure, form in part.forms.items():
+        lines = np.array(
+            [[table.get((s, "0", m), {}).get(figure, math.nan) for m in models] for s in streams]
         )
+        sheet, best = table_of(name, *models, title=figure), part.best if not sheets else None
+        for stream, values in zip(streams, lines.tolist(), strict=True):
+            sheet.add_row(stream, *cells(values, form, best))
+        print_table(sheet)
+        sheets[figure] = lines
+    for kind, is_other in (("the streams", False), ("the streams of --others", True)):
+        chosen = [number for number, each in enumerate(streams) if each.endswith("*") == is_other]
+        if chosen:
+            summarise(kind, models, {figure: each[chosen] for figure, each in sheets.items()}, part)
 
 
-def summary(measured: Measured) -> list[str]:
-    """Describe on how many streams our model is as accurate as its peer, and its speed."""
-    shared = shared_streams(measured, [OURS, PEER])
-    if not shared:
-        return []
-    pairs = [(measured[stream][OURS], measured[stream][PEER]) for stream in shared]
-    n_as_good = sum(one["accuracy"] >= other["accuracy"] for one, other in pairs)
+def cells(values: list[float], form: str, best: Callable[..., float] | None) -> list[str]:
+    """Return the values as text, with the best ones marked."""
+    known = [value for value in values if not math.isnan(value)]
+    chosen = best(known) if best is not None and known else None
+    texts = ("" if math.isnan(value) else format(value, form) for value in values)
     return [
-        f"{OURS} is at least as accurate as {PEER} on {n_as_good} of {len(shared)} streams.",
-        in_times(measured, OURS, PEER),
+        f"[bold]{text}[/bold]" if value == chosen else text
+        for value, text in zip(values, texts, strict=True)
     ]
 
 
-COLOURS = (
-    *("#C44E00", "#E69F00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#6A3D9A", "#7F6A00"),
-    *("#666666", "#8B1A1A", "#2E4A62"),
-)
-HARDLY_ANY = 5.0
-"""Microseconds per row up to which a model is drawn as a horizontal line instead of points."""
+def summarise(kind: str, models: list[str], sheets: dict[str, Floats], part: Part) -> None:
+    """Print figures over streams; a model that failed on a stream has the last rank there."""
+    first, form = next(iter(part.forms.items()))
+    scores, times = sheets[first], sheets["microseconds"]
+    losses = np.where(np.isnan(scores), np.inf, -scores if part.best is max else scores)
+    ranks = rankdata(losses, axis=1).mean(axis=0).tolist()
+    sheet = table_of(f"over {len(scores)} of {kind}", *models)
+    sheet.add_row("mean rank", *cells(ranks, ".2f", min))
+    if part.best is max:
+        sheet.add_row(f"mean {first}", *cells(scores.mean(axis=0).tolist(), form, max))
+        sheet.add_row("mean log-loss", *cells(sheets["log-loss"].mean(axis=0).tolist(), ".3f", min))
+    else:
+        ratios = np.median(losses / losses.min(axis=1, keepdims=True), axis=0).tolist()
+        sheet.add_row(f"{first} / that of the best, median", *cells(ratios, ".2f", min))
+    sheet.add_row("median microseconds", *cells(np.nanmedian(times, axis=0).tolist(), ",.0f", None))
+    print_table(sheet)
 
 
-def draw(measured: Measured, streams: list[str], models: list[str], path: Path) -> None:
-    """Draw accuracy against time per row: small points for streams, large points for means."""
-    with figure(path, 9, 6) as made:
-        axes = made.subplots()
-        axes.set_title(f"{len(streams)} streams (small) and their means (large)", size=11)
-        for model, colour in zip([*MODELS, *PEERS], COLOURS, strict=True):
-            if model not in models:
+def report_late(name: str, table: Table) -> None:
+    """Print our score, that of the best other model, our score with keys, and our intervals."""
+    part, ours = PARTS[name], next(iter(PARTS[name].models))
+    figure = next(iter(part.forms))
+    delays = [late for late in part.delays if any(late == key[1] for key in table)]
+    sheet = table_of(f"{ours}, best other, with keys", *(f"{late} late" for late in delays))
+    means: dict[str, list[list[float]]] = {late: [] for late in delays}
+    for stream in dict.fromkeys(stream for stream, _, _ in table):
+        texts = []
+        for late in delays:
+            found = {m: table.get((stream, late, m), {}) for m in part.models}
+            others = [each[figure] for m, each in found.items() if each and m not in (ours, "keys")]
+            if not others or not found[ours] or not found["keys"]:
+                texts.append("")
                 continue
-            times = [measured[stream][model]["microseconds"] for stream in streams]
-            shares = [100 * measured[stream][model]["accuracy"] for stream in streams]
-            taken, share = geometric_mean(times), fmean(shares)
-            if taken < HARDLY_ANY:
-                axes.axhline(share, color=GREY, linewidth=1, linestyle="--", zorder=1)
-                text = f" {model} ({taken:.1f} µs)"
-                place = axes.get_yaxis_transform()
-                axes.text(0, share, text, color=GREY, va="bottom", transform=place)
-                continue
-            axes.scatter(times, shares, 14, color=colour, alpha=0.35, linewidth=0)
-            label = f"{model}: {share:.1f}%, {taken:,.0f} µs"
-            axes.scatter(taken, share, 110, color=colour, edgecolor="white", zorder=3, label=label)
-        axes.set(xscale="log", xlabel="microseconds per row, to predict and learn it")
-        axes.set_ylabel("accuracy before learning the row")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:,g}"))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}%"))
-        axes.grid(visible=True)
-        made.legend(loc="outside right upper", frameon=False, fontsize=9)
+            scores = found[ours][figure], part.best(others), found["keys"][figure]
+            means[late].append(list(scores))
+            band = found[ours].get("coverage")
+            width = f"; {band:.0%}, {found[ours]['width']:.2f}" if band is not None else ""
+            texts.append(", ".join(shown(each, part) for each in scores) + width)
+        sheet.add_row(stream, *texts)
+    if part.best is max:
+        columns = [np.mean(means[late], axis=0) for late in delays]
+        sheet.add_row("mean", *(", ".join(shown(each, part) for each in c) for c in columns))
+    print_table(sheet)
+
+
+def shown(score: float, part: Part) -> str:
+    return f"{score:.1%}" if part.best is max else f"{score:.3g}"
+
+
+# -- the first fault ------------------------------------------------------------------------------
+
+FAULTS = "first_faults"
+FAULT_SHARES = 0.1, 0.2, 0.5, 1.0
+"""Shares of faults among the rows from the first fault on."""
+FIRST_FAULT, FAULTS_LATE, JUDGED = 2000, 400, 1000
+"""Row of the first fault, the delay of labels, and the number of rows judged from there on."""
+
+
+def fault_rows(share: float, first: int, n_rows: int) -> list[Row]:
+    """Return rows of five features, of which two are 3 standard deviations higher in a fault."""
+    random = np.random.default_rng(0)
+    X, is_fault = random.normal(size=(n_rows, 5)), random.random(n_rows) < share
+    is_fault[:first], is_fault[first] = False, True
+    X[is_fault, :2] += 3.0
+    samples = (dict(zip("abcde", row, strict=True)) for row in X.tolist())
+    return [(x, "fault" if y else "ok") for x, y in zip(samples, is_fault, strict=True)]
+
+
+def report_first_faults(divisor: int) -> None:
+    """Print log-losses after the first fault, with the numbers of rows divided."""
+    first, late, judged = (n // divisor for n in (FIRST_FAULT, FAULTS_LATE, JUDGED))
+    title = f"log-loss of {judged} rows, first fault at row {first}, labels {late} late"
+    table = table_of(title, *(f"{share:.0%} faults" for share in FAULT_SHARES))
+    given: dict[str, Any] = {"labels": ["ok", "fault"]}
+    discriminants = LeastSquaresClassifier(priors="learnt")
+    for name, model in {
+        "StreamClassifier()": StreamClassifier(),
+        "StreamClassifier(labels=...)": StreamClassifier(**given),
+        "CalibratedClassifier(...)": CalibratedClassifier(LeastSquaresClassifier()),
+        "with labels=...": CalibratedClassifier(LeastSquaresClassifier(), **given),
+        'and priors="learnt"': CalibratedClassifier(discriminants, **given),
+    }.items():
+        losses = []
+        for share in FAULT_SHARES:
+            rows = fault_rows(share, first, first + judged)
+            answers, *_ = answers_of(model.clone(), rows, "predict_proba_one", str(late))
+            judged_rows = zip(answers[first:], rows[first:], strict=True)
+            losses.append(
+                np.mean([-np.log(max(p.get(y, 0.0), FLOOR)) for p, (_, y) in judged_rows])
+            )
+        table.add_row(name, *(f"{loss:.2f}" for loss in losses))
+    print_table(table)
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = make_parser(__doc__)
-    add = parser.add_argument
-    names = [*MODELS, *PEERS]
-    add("--models", nargs="+", choices=names, metavar="MODEL", help=f"any of {', '.join(names)}")
-    add("--streams", nargs="+", choices=NAMES, metavar="STREAM", help=f"any of {', '.join(NAMES)}")
+    add, parts = parser.add_argument, [*PARTS, FAULTS]
+    add("--only", nargs="+", choices=parts, metavar="PART", help=f"any of {', '.join(parts)}")
+    add("--streams", nargs="+", metavar="STREAM", help="only these streams")
     add("--rows", type=positive, help="most rows of a stream, the first ones (default: all)")
-    add("--repeats", type=positive, default=1, help="runs; times are medians (%(default)s)")
-    folder = "folder with elec2, gas_drift and wisdm (default: none)"
-    add("--data", type=folder_of_arrays, help=folder)
-    add("--out", type=Path, default=Path("streams"), help="folder of results (%(default)s)")
-    add("--peers", action="store_true", help="measure MOA's forests")
-    add("--quick", action="store_true", help="few rows of few streams, only quick models")
+    add("--data", type=folder_of_arrays, help="folder with elec2, gas_drift and wisdm")
+    add("--others", type=folder_of_arrays, help="folder with further streams")
+    add("--results", type=Path, default=Path("streams.jsonl"), help="file of runs (%(default)s)")
+    add("--peers", action="store_true", help="measure MOA's forests on the streams with labels")
+    add("--quick", action="store_true", help=f"{QUICK_ROWS} rows of two streams, quick models")
     arguments = parser.parse_args()
-    all_models, quick_models = list(MODELS), QUICK_MODELS
-    if arguments.peers:
-        all_models = quick_models = list(PEERS)
+    arguments.only = ["labels"] if arguments.peers else arguments.only or parts
     if arguments.quick:
-        arguments.models = arguments.models or quick_models
-        arguments.streams = arguments.streams or QUICK_STREAMS
+        arguments.streams = arguments.streams or ["Phishing", "TrumpApproval"]
         arguments.rows = arguments.rows or QUICK_ROWS
-    arguments.models = arguments.models or all_models
-    arguments.streams = arguments.streams or list(NAMES)
-    if arguments.peers != any(model in PEERS for model in arguments.models):
-        parser.error("--peers measures only MOA's forests, which are not measured without it.")
     return arguments
 
 

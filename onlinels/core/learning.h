@@ -28,14 +28,14 @@ static double elapsed(const double *later, const double *earlier)
     return (later[0] - earlier[0]) + (later[1] - earlier[1]);
 }
 
-/* Find, by the time of the row, the decay of all earlier weights, or the weight of a late row, which is what it
- * would be if it had come in time. Return 0 if Python code must: where the hands cannot tell the time, and for
- * gaps of so many half-lives that it may warn. */
-static int pass_time(SingleRows *self, double *w)
+/* Find, by the time of the row and that of all earlier ones, the decay of earlier weights, or the weight of a late row,
+ * which is what it would be if it had come in time. Return 0 if Python code must: where the hands cannot tell the time,
+ * and for gaps of so many half-lives that it may warn. */
+static int pass_time(SingleRows *self, const double *before, double *w)
 {
-    self->passed = elapsed(self->time, self->hands + NOW);
-    /* Before the first row, there is nothing to decay. */
-    const double half_lives = self->hands[NOW] == -HUGE_VAL ? 0.0 : self->passed / self->hands[HALF_LIFE];
+    self->passed = elapsed(self->time, before);
+    /* What was learnt before there was a time is as old as the row. */
+    const double half_lives = before[0] == -HUGE_VAL ? 0.0 : self->passed / self->hands[HALF_LIFE];
     if (!(fabs(half_lives) <= MAX_HALF_LIVES && fabs(self->time[0]) < MAX_TIME))
         return 0;
     self->decay = half_lives > 0.0 ? exp2(-half_lives) : 1.0;
@@ -46,10 +46,10 @@ static int pass_time(SingleRows *self, double *w)
 /* Let one unit pass. */
 static int count_time(SingleRows *self, double *w)
 {
-    const double now = self->hands[NOW] == -HUGE_VAL ? 0.0 : self->hands[NOW];
-    self->time[0] = now + 1.0;
+    const double start[2] = {0.0, 0.0}, *before = self->hands[NOW] == -HUGE_VAL ? start : self->hands + NOW;
+    self->time[0] = before[0] + 1.0;
     self->time[1] = 0.0;
-    return !self->counts_dates && fabs(now) + 1.0 < MAX_COUNTED && pass_time(self, w);
+    return !self->counts_dates && fabs(before[0]) + 1.0 < MAX_COUNTED && pass_time(self, before, w);
 }
 
 /* An attribute of a duration, a small whole number. */
@@ -102,13 +102,14 @@ static int take_time(SingleRows *self, PyObject *t, double *w)
             return 0;
         time[1] = (double)(count & 0xFFFFFFFF);
         time[0] = (double)(count - (count & 0xFFFFFFFF));
-        return pass_time(self, w);
+        return pass_time(self, self->hands + NOW, w);
     }
     if (!(PyFloat_CheckExact(t) || PyLong_CheckExact(t)))
         return 0;
     time[0] = PyFloat_AsDouble(t);
     /* Float64 need not hold an int beyond. */
-    return !(PyLong_CheckExact(t) && !(fabs(time[0]) < MAX_COUNTED)) && !PyErr_Occurred() && pass_time(self, w);
+    const int is_exact = !(PyLong_CheckExact(t) && !(fabs(time[0]) < MAX_COUNTED)) && !PyErr_Occurred();
+    return is_exact && pass_time(self, self->hands + NOW, w);
 }
 
 /* Let the clock pass the time of the row, which is learnt next: then a choice of the ridge may be due. */
@@ -291,7 +292,7 @@ static int load_time(SingleRows *self, void *const *rows, Py_ssize_t k, double *
     if (!rows[TIMES])
         return count_time(self, w);
     memcpy(self->time, (double *)rows[TIMES] + 2 * k, sizeof(self->time));
-    return pass_time(self, w);
+    return pass_time(self, self->hands + NOW, w);
 }
 
 /* Predict each row, then learn it, up to a row that Python code must learn: predict_learn(X, targets, w, scores,

@@ -1,8 +1,8 @@
 /* One row of exact online least squares: sums about a running mean, and weights that follow rows.
  *
  * C99 without Python, malloc, BLAS or global state; also valid C++. Numbers are `real`: double, or
- * float with `#define REAL float`. Matrices are stored by columns (Fortran order); of symmetric ones
- * only the upper triangle is read and written.
+ * float with `#define REAL float`; weights of rows are `tally_t`, double or TALLY. Matrices are stored
+ * by columns (Fortran order); of symmetric ones only the upper triangle is read and written.
  *
  * For rows x with targets y, where z is x, and v is y, about the mean of all rows:
  *
@@ -30,6 +30,12 @@
 #define REAL double
 #endif
 typedef REAL real;
+#ifndef TALLY
+#define TALLY double
+#define COUNTED int64_t /* what holds a number of rows in a tally */
+#endif
+typedef TALLY tally_t;
+typedef COUNTED counted_t;
 
 /* Kernels use the widest vectors of the machine at hand, unless ANY_MACHINE is defined. In sums of products,
  * the compiler may also reorder the terms. */
@@ -174,7 +180,7 @@ typedef struct {
     int is_centred;   /* Without a mean, the next two are 0. */
     real *origin;     /* (m + n): the mean is origin + offset, */
     real *offset;     /* (m + n), with twice the digits */
-    double *tally;    /* number of rows, total weight, and sum of squares of the weights */
+    tally_t *tally;   /* number of rows, total weight, and sum of squares of the weights */
     const real *rounding; /* (m + n): errors that removals have left in the squares; NULL for none */
     panel_t *panels;  /* A'A */
     real *cross;      /* (m, n): A'Y */
@@ -200,10 +206,10 @@ typedef struct {
     double imaged_at; /* after this number of rows */
     real *scores;     /* (n): W'z + mean of y */
     real *errors;     /* (n): v - W'z */
-    double decay;     /* factor on all earlier weights */
-    double w, total;  /* weight of the row, and of all rows with it */
+    tally_t decay;    /* factor on all earlier weights */
+    tally_t w, total; /* weight of the row, and of all rows with it */
     double own;       /* variance about the score, in units of the noise: 1 of a new target, 0 of the limit */
-    double weight;    /* of z z' in A'A */
+    tally_t weight;   /* of z z' in A'A */
 } row_t;
 
 INLINE real mean_of(const sums_t *s, ptrdiff_t column) { return s->origin[column] + s->offset[column]; }
@@ -333,9 +339,9 @@ static void set_penalty(ptrdiff_t m, const recursion_t *r, ptrdiff_t i, double p
 /* Prepare to learn `values` with a weight w > 0, after a decay of all earlier weights.
  *
  * With N for the weight of the rows before, A'A grows by N w / (N + w) z z' (Chan, Golub, LeVeque). */
-static void prepare(const sums_t *s, row_t *row, double w, double decay)
+static void prepare(const sums_t *s, row_t *row, tally_t w, tally_t decay)
 {
-    const double past = s->tally[1] * decay;
+    const tally_t past = s->tally[1] * decay;
     row->decay = decay;
     row->w = w;
     row->total = past + w;
@@ -414,13 +420,13 @@ KERNEL void add_hashes(ptrdiff_t size, const real *values, uint64_t *RESTRICT pr
 static void move_mean(const sums_t *s, const row_t *row)
 {
     real share = (real)(row->w / row->total);
-    if (MUCH_HEAVIER * row->weight < row->w) {
+    if ((tally_t)MUCH_HEAVIER * row->weight < row->w) {
         memcpy(s->origin, row->values, (size_t)(s->m + s->n) * sizeof(real));
         memset(s->offset, 0, (size_t)(s->m + s->n) * sizeof(real));
         share = (real)(-row->weight / row->w);
     }
     add_outer(s->m + s->n, 1, 1, 1, row->about, &share, s->offset);
-    if (s->tally[0] > 0.0 && s->tally[0] < MAX_COUNTED && (int64_t)s->tally[0] % ROWS_BETWEEN_ORIGINS)
+    if (s->tally[0] > 0 && s->tally[0] < (tally_t)MAX_COUNTED && (counted_t)s->tally[0] % ROWS_BETWEEN_ORIGINS)
         return;
     for (ptrdiff_t i = 0; i < s->m + s->n; i++) {
         const volatile real mean = mean_of(s, i), way = mean - s->origin[i];
@@ -453,16 +459,22 @@ static void fade(const sums_t *s, const row_t *row)
     s->tally[2] *= row->decay * row->decay;
 }
 
-/* Add a prepared row to the sums. */
-static void add_row(const sums_t *s, const row_t *row)
+/* Add a prepared row to the sums, but not to the prints. */
+static void add_to_sums(const sums_t *s, const row_t *row)
 {
     add_products(s, row, (real)row->weight);
-    add_hashes(s->m + s->n, row->values, s->prints);
-    s->tally[0] += 1.0;
+    s->tally[0] += 1;
     s->tally[1] = row->total;
     s->tally[2] = row->decay * row->decay * s->tally[2] + row->w * row->w;
     if (s->is_centred)
         move_mean(s, row);
+}
+
+/* Add a prepared row to the sums. */
+static void add_row(const sums_t *s, const row_t *row)
+{
+    add_hashes(s->m + s->n, row->values, s->prints);
+    add_to_sums(s, row);
 }
 
 #endif

@@ -80,7 +80,7 @@ class Clock:
         Time in which weights halve, in units of the timestamps; a duration if these are dates.
     now : int, float, Fraction or None
         Time of the latest row, exactly, of dates in nanoseconds since 1970; None before the first
-        row.
+        row with this kind of decay.
     timed : bool
         Whether any row had a timestamp.
     is_steady : bool
@@ -226,6 +226,16 @@ class Clock:
         latest: Floats = np.maximum(passed, earlier)
         return latest
 
+    def _before(self, times: Times | None) -> Time:
+        """Return the time of all earlier rows, given those of the next rows; None counts these.
+
+        What was learnt before there was a time is as old as the first row that has one, and one
+        unit older than a first row without.
+        """
+        if self.now is not None:
+            return self.now
+        return 0 if times is None else exact(times[0])
+
     def _counted(self, n_rows: int) -> Times:
         """Return the times of rows without timestamps."""
         now: Any = 0 if self.now is None else self.now
@@ -364,15 +374,13 @@ class Clock:
                 return self, factor**n_rows, w
             return self, factor**n_rows, w * factor ** np.arange(n_rows - 1.0, -1.0, -1.0)
         timed = self.timed or times is not None
+        before = self._before(times)
         if times is None:
             times = self._counted(n_rows)
         now = exact(times.max())
         if self.counts_dates:
-            now = rational(now)  # In files, a float is of an older version, in seconds.
-        # What was learnt before there was a time is as old as the first row.
-        before = exact(times[0]) if self.now is None else self.now
-        if self.counts_dates:
-            before = rational(before)
+            # In files, a float is of an older version, in seconds.
+            now, before = rational(now), rational(before)
         now = max(now, before)
         past = float(self._decay(elapsed(now, before)))
         return self.at(now, timed), past, w * self._decay(-since(times, now))
@@ -450,12 +458,13 @@ class Clock:
         """Return the factor by which each row of a batch multiplies the past, (n_rows,)."""
         if self.half_life is None or not n_rows:
             return np.full(n_rows, self.forgetting_factor)
+        before = self._before(times)
         if times is None:
             times = self._counted(n_rows)
         latest = np.maximum.accumulate(times)
         steps = np.append(np.inf, np.diff(latest).astype(np.float64))
         # A late row makes no step, nor does the part of a step that lies before now.
-        after = since(latest, exact(times[0]) if self.now is None else self.now)
+        after = since(latest, before)
         factors: Floats = self._decay(np.minimum(steps, np.maximum(after, 0.0)))
         return factors
 

@@ -229,7 +229,7 @@ class FixedNetwork(Network):
 FIRST_DRAFT = 100
 """Number of stored images from which a network predicts, and not a classifier of pixels.
 
-Accuracy of pixels and network, in percent (demos/benchmarks/warm_up.py):
+Accuracy of pixels and network, in percent:
 
     images           50        100       300       1,000
     8x8 digits       81, 80    84, 89    90, 94    90, 98
@@ -348,7 +348,9 @@ class Draft:
         self.n_tested, most = n_images, max(counts.values())
         # As many as the most frequent label has, and two standard deviations.
         limit = most + 2.0 * math.sqrt(most * (1 - most / n_images))
-        n_right = n_recognised(layer, stored) if most < n_images else n_images
+        if limit >= n_images:  # Nearly all are of one class.
+            return
+        n_right = n_recognised(layer, stored)
         if n_right <= limit:
             warn_caller(
                 "The network hardly recognises the images that it has learnt so far.",

@@ -865,7 +865,7 @@ class Columns:
             plain = columns._plain or isinstance(layout, range)
             says_more = plain > columns._plain or not all(map(columns._knows, arrays))
             if is_new.any() or says_more:
-                if columns._plain and len(columns) and is_new.any():
+                if isinstance(layout, range) and 0 < len(columns) < len(layout):
                     warn_caller(
                         "X has more columns than the rows learnt before.",
                         f"It has {len(layout)} columns, and the rows before had {len(columns)}: "

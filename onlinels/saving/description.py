@@ -83,6 +83,8 @@ class SavableClass:
     # Returns the bytes of arrays that `make` computes and `take` leaves out, see
     # `MAX_COMPUTED_BYTES`.
     computed: Callable[[SavedState], int] = lambda state: 0
+    # Returns what is saved in its place if that is too much.
+    whole: Callable[[Any], Any] | None = None
     # Whether it makes no difference that two objects are one, because they never change.
     is_value: bool = False
 
@@ -148,6 +150,7 @@ def savable(
     take: Callable[[Any], SavedState] = state_of,
     make: Callable[[SavedState], Any] | None = None,
     computed: Callable[[SavedState], int] = SavableClass.computed,
+    whole: Callable[[Any], Any] | None = None,
     is_value: bool = False,
 ) -> Callable[[Declared], Declared]:
     """Return a decorator by which objects of a class can be saved and loaded.
@@ -160,7 +163,7 @@ def savable(
         if not (issubclass(made, tuple) or hasattr(made, "__setstate__")):
             made.__setstate__ = restore  # type: ignore[attr-defined]
         name, maker = made.__name__, make or partial(_remade, made)
-        kind = SavableClass(made, name, take, maker, check, computed, is_value)
+        kind = SavableClass(made, name, take, maker, check, computed, whole, is_value)
         # If a module is executed again, its first classes stay, because other modules hold them.
         known = KINDS_BY_NAME.setdefault(name, kind).made
         if known.__module__ != made.__module__:
@@ -428,6 +431,8 @@ class Writer:
         state = kind.take(value)
         n_computed = kind.computed(state)
         if n_computed > self._most_computed:
+            if kind.whole is not None:
+                return self.node(kind.whole(value), path)
             n_computed, state = 0, state_of(value)
         self._most_computed -= n_computed
         # In the order of the names, because the order of attributes depends on the past.

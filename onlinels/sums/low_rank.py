@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
-from onlinels.checks import Floats, Integers
+from onlinels.checks import Floats, Integers, ignoring
 from onlinels.numerics import is_array, product
 from onlinels.saving import savable
 from onlinels.sums.packed import PackedSymmetric
 
-MIN_COLUMNS = 128
-"""Number of columns from which a factor is worth its time."""
+MIN_COLUMNS, MAX_COLUMNS = 128, 2048
+"""Numbers of columns between which a factor is worth its time: with 3,000 columns of 700 rows, it
+would take a second to save.
+"""
 
 MAX_ROWS = 1024
 """Largest number of rows of a factor. Sums of so many products of slices are exact."""
@@ -61,7 +63,7 @@ def _ordered(values: Floats) -> Integers:
     return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
 
 
-def _entries(matrix: PackedSymmetric) -> list[Floats]:
+def _upper_entries(matrix: PackedSymmetric) -> list[Floats]:
     """Return the upper triangle in one array for each panel."""
     parts = []
     for above, corner in matrix.panels:
@@ -73,7 +75,8 @@ def _entries(matrix: PackedSymmetric) -> list[Floats]:
 @savable(
     make=lambda state: LowRank(**state).matrix(),
     # The matrix, and what its computation takes beside it.
-    computed=lambda state: 16 * len(state["units"]) ** 2,
+    computed=lambda state: 16 * np.size(state["units"]) ** 2,
+    whole=lambda low_rank: low_rank.matrix(),
 )
 class LowRank(NamedTuple):
     """A'A as U F F' U, plus what rounding leaves between the two.
@@ -103,10 +106,12 @@ class LowRank(NamedTuple):
     differences: np.ndarray[Any, np.dtype[np.uint8]]
 
     @classmethod
+    @ignoring("over", "invalid")
     def of(cls, matrix: PackedSymmetric, n_rows: int) -> LowRank | PackedSymmetric:
         """Return a matrix of `n_rows` rows in this form, or as it is if it would not be smaller."""
         size = matrix.size
-        if size < MIN_COLUMNS or n_rows > min(MAX_ROWS, MAX_SHARE_OF_ROWS * size):
+        is_of_few = n_rows <= min(MAX_ROWS, MAX_SHARE_OF_ROWS * size)
+        if not (is_of_few and MIN_COLUMNS <= size <= MAX_COLUMNS):
             return matrix
         units = np.ldexp(1.0, np.frexp(np.sqrt(np.maximum(matrix.diagonal(), MIN_SQUARE)))[1])
         scaled = matrix.scaled(1.0 / units).square()
@@ -114,7 +119,9 @@ class LowRank(NamedTuple):
         factor = np.zeros((size, min(rank, MAX_ROWS)))
         factor[pivots - 1] = np.triu(upper[: factor.shape[1]]).T
         new = cls(units, factor, np.zeros(0, dtype=np.uint8))
-        pairs = zip(_entries(matrix), _entries(new._rounded()), strict=True)
+        if not new.is_exact:  # Removals may leave anything where sums of squares are 0.
+            return matrix
+        pairs = zip(_upper_entries(matrix), _upper_entries(new._rounded()), strict=True)
         steps = np.concatenate([_ordered(one) - _ordered(other) for one, other in pairs])
         # Small numbers of either sign have small values, whose upper bytes compress to nothing.
         small = ((steps << 1) ^ (steps >> 63)).astype("<i8")
@@ -136,12 +143,27 @@ class LowRank(NamedTuple):
             panel.corner[np.tril_indices(len(panel.corner), -1)] = 0.0
         return matrix
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the sums of products of slices of the factor are exact."""
+        return bool((np.abs(self.factor) <= 1.0).all())
+
+    def _fits(self) -> bool:
+        """Return whether the parts, which may come from a file, fit each other."""
+        units, factor, differences = self
+        if not all(type(each) is np.ndarray for each in self) or factor.ndim != 2:
+            return False
+        size, n_rows = factor.shape
+        fits = is_array(units, size) and is_array(factor, size, n_rows) and n_rows <= MAX_ROWS
+        fits = fits and is_array(differences, differences.size, dtype=np.uint8)
+        fits = fits and MIN_COLUMNS <= size <= MAX_COLUMNS
+        return fits and self.is_exact and bool(((units > 0.0) & (units < np.inf)).all())
+
     def matrix(self) -> PackedSymmetric:
         """Return the matrix; raise ValueError if the parts of a file do not fit."""
-        size, n_entries = len(self.units), len(self.units) * (len(self.units) + 1) // 2
-        fits = is_array(self.units, size) and is_array(self.factor, size, self.factor.shape[-1])
-        if not fits or self.differences.dtype != np.uint8 or self.factor.shape[1] > MAX_ROWS:
-            raise ValueError("the factor of sums of products has the wrong shape or type")
+        if not self._fits():
+            raise ValueError("the factor of sums of products does not fit them")
+        n_entries = len(self.units) * (len(self.units) + 1) // 2
         reader = zlib.decompressobj()
         try:
             text = reader.decompress(self.differences.tobytes(), ROW_OF_BYTES * n_entries)
@@ -155,7 +177,7 @@ class LowRank(NamedTuple):
         values = np.ascontiguousarray(planes.T).view("<u8").ravel()
         steps = (values >> 1).astype(np.int64) ^ -(values & 1).astype(np.int64)
         matrix = self._rounded()
-        for (above, corner), entries in zip(matrix.panels, _entries(matrix), strict=True):
+        for (above, corner), entries in zip(matrix.panels, _upper_entries(matrix), strict=True):
             exact, steps = _ordered(entries) + steps[: entries.size], steps[entries.size :]
             exact = _ordered(exact.view(np.float64)).view(np.float64)
             above[:] = exact[: above.size].reshape(above.shape, order="F")

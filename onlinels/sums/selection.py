@@ -216,8 +216,7 @@ def select_ridge(sums: Sums, n_rows: int, is_short: bool = False) -> Choice:
     the median, and more than twice this error in 0.8% of the problems. Generalised cross-validation
     did equally well, but needs the trace of the inverse (demos/benchmarks/README.md). Neither
     criterion sees single rows. With outliers in features, the error was 1.02 times that of the
-    best ridge on average, and 1.5 times at most (demos/benchmarks/outliers.py): outliers harm the
-    weights at any ridge.
+    best ridge on average, and 1.5 times at most: outliers harm the weights at any ridge.
 
     References
     ----------

@@ -28,7 +28,9 @@ def compiled(name, way, folder):
     strict = "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fPIC", "-shared"
     headers, files = f"-I{Path(core.__file__).parent}", (str(source), "-o", str(built), "-lm")
     subprocess.run((compiler, "-O2", *strict, headers, *WAYS[way][0], *files), check=True)
-    return ctypes.CDLL(str(built))
+    library = ctypes.CDLL(str(built))
+    library.kind = WAYS[way][1]
+    return library
 
 
 def choose(library, sums, kinds, is_short=False, kind=np.float64):

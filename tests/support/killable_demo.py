@@ -14,7 +14,7 @@ from support.processes import ended
 
 CONTEXT = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
 # Imported once, not in every life.
-CONTEXT.set_forkserver_preload(["mqtt_sensors.__main__", "kafka_stream"])
+CONTEXT.set_forkserver_preload(["mqtt_sensors.__main__"])
 
 
 @dataclass(frozen=True)

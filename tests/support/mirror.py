@@ -241,12 +241,16 @@ def fade(s, row):
     s.tally *= 1.0, row.decay, row.decay**2
 
 
-def add_row(s, row):
+def add_to_sums(s, row):
     add_products(s, row, row.weight)
-    add_hashes(row.values, s.prints)
     s.tally[:] = s.tally[0] + 1.0, row.total, row.decay**2 * s.tally[2] + row.w**2
     if s.is_centred:
         move_mean(s, row)
+
+
+def add_row(s, row):
+    add_hashes(row.values, s.prints)
+    add_to_sums(s, row)
 
 
 def told(s):
@@ -772,9 +776,10 @@ class SingleRows:
         now = (
             int(before) + int(self.hands[LOW]) if self.counts_dates and isfinite(before) else before
         )
-        if time is None:
-            is_small = not self.counts_dates and not abs(before) + 1.0 >= MAX_COUNT
-            time = max(before, 0.0) + 1.0 if before == -inf or is_small else None
+        if time is None and before == -inf:
+            before = now = 0.0
+        if time is None and not self.counts_dates and abs(before) + 1.0 < MAX_COUNT:
+            time = before + 1.0
         is_known = (int,) if self.counts_dates else (int, float)
         if type(time) not in is_known or (
             type(time) is int and not self.counts_dates and abs(time) >= MAX_COUNT

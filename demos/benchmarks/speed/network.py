@@ -1,43 +1,45 @@
-"""Measure the whole network, from raw images to the test error, against its bare BLAS calls.
+"""Measure images: learning and predicting, the features alone, and the files for small boards.
 
 python demos/benchmarks/speed/network.py --data mnist.npz
-python demos/benchmarks/speed/network.py --per-image
-python demos/benchmarks/speed/network.py --per-image 12000
+python demos/benchmarks/speed/network.py --only images --n-hidden 12000
+python demos/benchmarks/speed/network.py --only features
+OPENBLAS_NUM_THREADS=1 python demos/benchmarks/speed/network.py --only boards --repeats 15
 python demos/benchmarks/speed/network.py --quick
 
-The network is the "mnist" preset with 6,400 hidden units. The floor is the time of the bare matrix
-products, one symmetric update per batch and one Cholesky factor, of the same sizes and on arrays
-that are already in memory. Without --data, images are random: the time is the same, and the error
-is meaningless.
+- images: an image with the "mnist" preset, learnt and predicted in batches of 1,000 and singly, and
+  predicted, then learnt, singly. The floors are the bare calls of BLAS of the same shapes, timed in
+  turns with the network; after a single image, they update an inverse. Without --data, images are
+  random: the time is the same. 12,000 hidden units take 7 GB and some minutes.
+- features: stage 1, from images to features, beside torch, which must compute the same features.
+- boards: sizes of files and the time of one prediction; sizes and times do not depend on the
+  images, which are random bytes. "images" is the ONNX file with `store_images=True`.
 
---per-image measures an image instead: learning and predicting in batches of 1,000 and singly, and
-predicting followed by learning for each image. It uses 1,000, 2,000, 3,200 and 6,400 hidden units,
-or the numbers given (12,000 take 7 GB and some minutes). The floors are the bare calls of the same
-shapes, timed in turns with the network; after a single image, they update an inverse.
+`pip install 'onlinels[bench,onnx]' onnxruntime` installs the peers; what is absent is left out.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-import statistics
 import sys
-import time
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsymv, dsyr, dsyrk
-from scipy.linalg.lapack import dpotrf
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from common import (
+    Array,
     Floats,
     Piece,
     bar,
-    draw,
+    compare,
     in_turns,
     in_words,
     positive,
@@ -48,13 +50,15 @@ from common import (
     speed_parser,
     table_of,
 )
-from image_data import ImageData, read_image_data
+from image_data import read_image_data
 
-from onlinels import ShallowConvClassifier
+import onlinels
+from onlinels import ConvolutionalFeatures, ShallowConvClassifier
+from onlinels.export import answers_only, onnx
 
 BATCH, TILE = 1000, 16
 SIZES = [1000, 2000, 3200, 6400]
-"""Default numbers of hidden units for --per-image."""
+"""Default numbers of hidden units."""
 SINGLE = 10
 """Images that are learnt or predicted one by one in one measurement."""
 
@@ -64,91 +68,85 @@ Calls = dict[str, tuple[Piece, int]]
 
 def main() -> None:
     parser = speed_parser(__doc__, repeats=3)
-    parser.add_argument("--data", help=".npz file or folder of IDX files (random images)")
-    per_image = f"measure one image, for these numbers of hidden units ({SIZES})"
-    parser.add_argument("--per-image", type=positive, nargs="*", metavar="N", help=per_image)
+    add = parser.add_argument
+    add("--data", help=".npz file or folder of IDX files (random images)")
+    add("--n-hidden", type=positive, nargs="+", default=SIZES, metavar="N", help=f"{SIZES}")
+    add("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     arguments = speed_arguments(parser)
-    data = random_images(arguments.quick) if arguments.data is None else read(arguments.data)
+    if arguments.quick:
+        arguments.n_hidden = [300]
+    for name in arguments.only:
+        PARTS[name](arguments)
+
+
+# -- images ---------------------------------------------------------------------------------------
+
+
+def images(arguments: Any) -> None:
+    """Compare an image in batches and singly with the bare calls."""
     warm_up = 500 if arguments.quick else 4000
-    if arguments.per_image is None:
-        measure_whole(data, 300 if arguments.quick else 6400, warm_up, arguments.repeats)
-        return
-    print("Random images" if arguments.data is None else arguments.data)
-    for n_hidden in arguments.per_image or ([300] if arguments.quick else SIZES):
-        measure_image(data, n_hidden, warm_up, arguments.repeats)
+    random = np.random.default_rng(0)
+    x: Array = random.integers(0, 256, (warm_up + BATCH, 28, 28), dtype=np.uint8)
+    y: Array = np.arange(len(x)) % 10
+    if arguments.data is not None:
+        data = read_image_data(arguments.data)
+        x, y = data.x_train, data.y_train
+    for n_hidden in arguments.n_hidden:
+        measure(x, y, n_hidden, warm_up, arguments.repeats)
 
 
-def measure_whole(data: ImageData, n_hidden: int, warm_up: int, repeats: int) -> None:
-    """Print the time of learning and testing on all images, and that of the bare calls."""
-    n_learnt, n_tested = len(data.x_train), len(data.x_test)
-    whole, floors = [], []
-    for _ in bar(range(repeats), "Measuring"):
-        whole.append(run(data, n_hidden, warm_up))
-        floors.append(bare(n_hidden, warm_up, n_learnt, n_tested))
-    table = table_of("bare calls", "time", title=f"{n_learnt} images learnt, {n_tested} tested")
-    total = statistics.median(sum(each.values()) for each in floors)
-    for name in floors[0]:
-        table.add_row(name, in_words(statistics.median(each[name] for each in floors)))
-    seconds = statistics.median(each for each, _ in whole)
-    table.add_row("their sum", in_words(total))
-    table.add_row("the network", in_words(seconds))
-    print_table(table)
-    print(f"{seconds / total:.2f} times the sum; test error {whole[0][1]:.2%}")
-
-
-def measure_image(data: ImageData, n_hidden: int, warm_up: int, repeats: int) -> None:
-    """Print the cost of an image in batches and singly, and that of the bare calls."""
+def measure(x: Array, y: Array, n_hidden: int, warm_up: int, repeats: int) -> None:
+    """Print the cost of an image, and that of the bare calls."""
     model = ShallowConvClassifier.from_preset("mnist", n_hidden=n_hidden, warm_up=warm_up)
-    for rows in row_slices(warm_up, BATCH):
-        model.learn_many(data.x_train[rows], data.y_train[rows])
-    images, labels = data.x_train[warm_up:][:BATCH], data.y_train[warm_up:][:BATCH]
+    model.learn_many(x[:warm_up], y[:warm_up])
+    x, y = x[warm_up:][:BATCH], y[warm_up:][:BATCH]
     predictor, both = copy.deepcopy(model), copy.deepcopy(model)
-    single = [({"image": image}, int(y)) for image, y in zip(images[:SINGLE], labels, strict=False)]
+    single = [({"image": image}, int(label)) for image, label in zip(x[:SINGLE], y, strict=False)]
     gram, inverse = (np.zeros((n_hidden, n_hidden), order="F") for _ in range(2))
     row = np.full(n_hidden, 1e-3)
     many, one = (calls(n_hidden, warm_up, n, gram) for n in (BATCH, 1))
+    learning, predicting = (("convolution", "pooling", "landmarks", x) for x in ("Gram", "scores"))
 
     def learn_singly() -> None:
-        for x, y in single:
-            model.learn_one(x, y)
+        for sample, label in single:
+            model.learn_one(sample, label)
+
+    def pairs(model: ShallowConvClassifier) -> None:
+        for sample, label in single:
+            model.predict_one(sample)
+            model.learn_one(sample, label)
 
     def bare_pairs() -> None:
-        call(one, learning, SINGLE)
-        call(one, predicting, SINGLE)
+        call(one, (*learning, *predicting), SINGLE)
         for _ in single:
             dsymv(1.0, inverse, row)
             dsyr(-1.0, row, a=inverse, overwrite_a=1)
 
-    learning, predicting = (("convolution", "pooling", "landmarks", x) for x in ("Gram", "scores"))
     measured: dict[str, tuple[Piece, Piece, int]] = {
         "learnt in batches of 1,000": (
-            lambda: model.learn_many(images, labels),
-            lambda: call(many, learning, BATCH),
+            partial(model.learn_many, x, y),
+            partial(call, many, learning, BATCH),
             BATCH,
         ),
         "learnt singly": (
             learn_singly,
-            lambda: call(one, learning, SINGLE),
+            partial(call, one, learning, SINGLE),
             SINGLE,
         ),
         "predicted in batches of 1,000": (
-            lambda: predictor.predict_many(images),
-            lambda: call(many, predicting, BATCH),
+            partial(predictor.predict_many, x),
+            partial(call, many, predicting, BATCH),
             BATCH,
         ),
         "predicted singly": (
-            lambda: [predictor.predict_one(x) for x, _ in single],
-            lambda: call(one, predicting, SINGLE),
+            lambda: [predictor.predict_one(sample) for sample, _ in single],
+            partial(call, one, predicting, SINGLE),
             SINGLE,
         ),
-        "predicted, then learnt, singly": (
-            lambda: predict_then_learn(both, single),
-            bare_pairs,
-            SINGLE,
-        ),
+        "predicted, then learnt, singly": (partial(pairs, both), bare_pairs, SINGLE),
     }
     # After a mini-batch, the first prediction computes the weights and starts the inverse.
-    predict_then_learn(both, single)
+    pairs(both)
     pieces = {name: ours for name, (ours, _, _) in measured.items()}
     floors = {f"bare {name}": floor for name, (_, floor, _) in measured.items()}
     seconds = in_turns(pieces | floors, repeats)
@@ -158,35 +156,6 @@ def measure_image(data: ImageData, n_hidden: int, warm_up: int, repeats: int) ->
         cells = in_words(ours / n_images), in_words(floor / n_images), f"{ours / floor:.2f}"
         table.add_row(name, *cells)
     print_table(table)
-
-
-def predict_then_learn(model: ShallowConvClassifier, images: Iterable[tuple[Any, int]]) -> None:
-    """Predict every image, then learn it."""
-    for x, y in images:
-        model.predict_one(x)
-        model.learn_one(x, y)
-
-
-def read(path: str) -> ImageData:
-    return read_image_data(path)
-
-
-def random_images(quick: bool) -> ImageData:
-    random = np.random.default_rng(0)
-    n_train, n_test = (2000, 500) if quick else (60_000, 10_000)
-    x = random.integers(0, 256, (n_train + n_test, 28, 28), dtype=np.uint8)
-    y = (np.arange(len(x)) % 10).astype(np.uint8)
-    return ImageData(x[:n_train], y[:n_train], x[n_train:], y[n_train:])
-
-
-def run(data: ImageData, n_hidden: int, warm_up: int) -> tuple[float, float]:
-    """Return the seconds of learning and testing, and the test error."""
-    started = time.perf_counter()
-    model = ShallowConvClassifier.from_preset("mnist", n_hidden=n_hidden, warm_up=warm_up)
-    for rows in row_slices(len(data.x_train), BATCH):
-        model.learn_many(data.x_train[rows], data.y_train[rows])
-    error = float(np.mean(model.predict_many(data.x_test) != data.y_test))
-    return time.perf_counter() - started, error
 
 
 def calls(n_hidden: int, warm_up: int, n_rows: int, gram: Floats) -> Calls:
@@ -213,29 +182,134 @@ def calls(n_hidden: int, warm_up: int, n_rows: int, gram: Floats) -> Calls:
     }
 
 
-def call(some: Mapping[str, tuple[Piece, int]], names: Iterable[str], n_images: int = 1) -> None:
+def draw(*shape: int) -> Array:
+    """Return random numbers between 0 and 1, float32."""
+    return np.random.default_rng(0).random(shape, dtype=np.float32)
+
+
+def call(some: Mapping[str, tuple[Piece, int]], names: Iterable[str], n_images: int) -> None:
     """Make the named calls as often as `n_images` images need."""
     for piece, size in (some[name] for name in names):
         for _ in range(math.ceil(n_images / size)):
             piece()
 
 
-def bare(n_hidden: int, warm_up: int, n_learnt: int, n_tested: int) -> dict[str, float]:
-    """Return the seconds of the network's calls of BLAS and LAPACK."""
-    gram = np.zeros((n_hidden, n_hidden), order="F")
-    system = np.asfortranarray(np.eye(n_hidden) * n_hidden + 1.0)
-    n_images = dict.fromkeys(("convolution", "pooling", "landmarks"), n_learnt + n_tested)
-    n_images |= {"Gram": n_learnt, "scores": n_tested}
-    some = calls(n_hidden, warm_up, BATCH, gram)
-    seconds = {
-        name: n_images[name] / size * median_seconds(piece) for name, (piece, size) in some.items()
+# -- features -------------------------------------------------------------------------------------
+
+STAGES: dict[str, tuple[tuple[int, ...], int, dict[str, Any], int]] = {
+    "28 x 28, 60 filters, D = 2": ((28, 28), 60, {"pool_size": 8, "stride": 2}, 20_000),
+    "32 x 32 x 4, 96 filters, D = 3": ((32, 32, 4), 96, {"pool_size": 7, "stride": 3}, 4000),
+}
+"""Shapes of images, numbers of filters, settings of stage 1, and numbers of images."""
+DROP_RING = 5
+
+
+def features(arguments: Any) -> None:
+    """Compare stage 1 with torch, in batches and on single images."""
+    if not find_spec("torch"):
+        print("features are left out: torch is not installed")
+        return
+    for name, (shape, n_filters, settings, n_images) in STAGES.items():
+        random = np.random.default_rng(0)
+        bank = random.normal(size=(n_filters, 7, 7)).astype(np.float32)
+        size = 500 if arguments.quick else n_images
+        made = random.random((size, *shape), dtype=np.float32)
+        ours = ConvolutionalFeatures(
+            bank, drop_ring=DROP_RING, normalize="image", dtype="float32", **settings
+        ).transform_many
+        theirs: Callable[[Array], Array] = partial(with_torch, bank, **settings)
+        if not np.allclose(ours(made[:20]), theirs(made[:20]), rtol=1e-3, atol=1e-5):
+            raise SystemExit(f"{name}: torch computes other features.")
+        for batch, n in ((BATCH, size), (1, 50)):
+            pieces: dict[str, Piece] = {
+                "onlinels": partial(in_batches, ours, made[:n], batch),
+                "torch": partial(in_batches, theirs, made[:n], batch),
+            }
+            title = f"{name}, batches of {batch}"
+            compare(title, pieces, arguments.repeats, n, "torch")
+
+
+def in_batches(function: Callable[[Array], Array], images: Array, size: int) -> None:
+    for rows in row_slices(len(images), size):
+        function(images[rows])
+
+
+def with_torch(bank: Array, images: Array, pool_size: int, stride: int) -> Array:
+    """Return torch's features: separate channels, average pooling."""
+    import torch
+
+    # Torch computes correlations; the paper computes convolutions.
+    kernel = torch.from_numpy(np.ascontiguousarray(bank[:, None, ::-1, ::-1]))
+    n_images, height, width = images.shape[:3]
+    channels = torch.from_numpy(images).reshape(n_images, height, width, -1).permute(0, 3, 1, 2)
+    with torch.no_grad():
+        maps = torch.nn.functional.conv2d(channels.reshape(-1, 1, height, width), kernel).square_()
+        over = pool_size - 1 - DROP_RING
+        pooled = torch.nn.functional.avg_pool2d(maps, pool_size, stride, over).sqrt_().sqrt_()
+        rows = pooled.reshape(n_images, -1)
+        found: Array = (rows / rows.norm(dim=1, keepdim=True)).numpy()
+    return found
+
+
+# -- boards ---------------------------------------------------------------------------------------
+
+SMALL = (24, 24, 3)
+NETWORKS: list[tuple[str, dict[str, Any]]] = [
+    ("digits", {"image_shape": (8, 8)}),
+    ("digits", {"image_shape": SMALL}),
+    ("digits", {"image_shape": SMALL, "dtype": "float32"}),
+    ("mnist", {"image_shape": (28, 28), "n_hidden": 2000, "warm_up": 500}),
+    ("mnist", {"image_shape": (28, 28), "n_hidden": 2000}),
+    *(
+        (preset, {"image_shape": SMALL, **size})
+        for preset in ("mnist", "svhn", "cifar10")
+        for size in ({"n_hidden": 1000, "warm_up": 500}, {"n_hidden": 2000})
+    ),
+]
+
+
+def boards(arguments: Any) -> None:
+    """Print sizes in MB, and the times of loading and of one prediction."""
+    if not find_spec("onnxruntime"):
+        print("boards are left out: onnxruntime is not installed")
+        return
+    columns = ("full save", "predictor", "ONNX", "images", "load", "predict_one", "onnxruntime")
+    table = table_of("preset", *columns, title="sizes in MB")
+    for preset, settings in bar(NETWORKS[:2] if arguments.quick else NETWORKS, "Networks"):
+        table.add_row(*of_board(preset, settings, arguments.repeats))
+    print_table(table)
+
+
+def of_board(preset: str, settings: dict[str, Any], repeats: int) -> list[str]:
+    """Return the cells of a network."""
+    import onnxruntime
+
+    network = ShallowConvClassifier.from_preset(preset, **settings)
+    random = np.random.default_rng(0)
+    shape = network.warm_up, *settings["image_shape"]
+    made = random.integers(0, 256, shape, dtype=np.uint8)
+    network.learn_many(made, np.arange(len(made)) % 10)
+    predictor = answers_only(network)
+    saved = onlinels.dumps(predictor)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / name for name in ("plain.onnx", "images.onnx")]
+        for path, store_images in zip(paths, (False, True), strict=True):
+            onnx(network, path, store_images=store_images)
+        sizes = [len(onlinels.dumps(network)), len(saved), *(each.stat().st_size for each in paths)]
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        session = onnxruntime.InferenceSession(paths[0], options)
+    pieces: dict[str, Piece] = {
+        "ours": partial(predictor.predict_one, made[0]),
+        "onnx": partial(session.run, None, {"X": made[:1]}),
     }
-    return seconds | {"factor": median_seconds(lambda: dpotrf(system), 1)}
+    loading, seconds = seconds_of(partial(onlinels.loads, saved)), in_turns(pieces, repeats)
+    text = ", ".join(f"{name} {value}" for name, value in settings.items())
+    times = (in_words(each) for each in (loading, *seconds.values()))
+    return [f"{preset}, {text}", *(f"{size / 1e6:.2f}" for size in sizes), *times]
 
 
-def median_seconds(piece: Piece, repeats: int = 5) -> float:
-    return statistics.median(seconds_of(piece) for _ in range(repeats))
-
+PARTS: dict[str, Callable[[Any], None]] = {"images": images, "features": features, "boards": boards}
 
 if __name__ == "__main__":
     main()

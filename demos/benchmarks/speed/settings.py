@@ -8,8 +8,7 @@ brackets a multiple of a reference that took turns with the model. After 600 row
 LeastSquaresRegressor(1.0) on independent features; that of a batch is the loop over its rows. The
 reference of the first 20 rows of fresh models is river's LogisticRegression, and that of whole
 streams, from the first row on, LeastSquaresRegressor(1.0) on the same rows. "Expected at most" are
-multiples for 5, 10, 20, 40 and 64 features; a "!" marks a larger one. The last table is about the
-models themselves: to make, save and load them, and their memory.
+multiples for 5, 10, 20, 40 and 64 features; a "!" marks a larger one.
 
 "correlated" features are 30 + 10 (3 common factors + noise of 0.05), "times ten" are 10 (3 common
 factors + noise of 0.5). Figures are medians of CPU times of one thread. The script refuses to run
@@ -20,8 +19,7 @@ from __future__ import annotations
 
 import copy
 import os
-import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from inspect import signature
@@ -42,12 +40,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from common import (
     bar,
-    call_alone,
-    forget_peak,
-    in_words,
     machine,
     make_parser,
-    memory,
     positive,
     print_table,
     table_of,
@@ -273,12 +267,14 @@ CASES: tuple[Case, ...] = (
 )
 
 ELSEWHERE = {
-    ("ShallowConvClassifier", ""): "stage1.py, hidden.py and network.py: images",
+    ("ShallowConvClassifier", ""): "network.py: images",
     ("WindowedClassifier", ""): "the cost is that of the features of windows",
     ("StreamClassifier", "seed"): "no influence",
     ("StreamRegressor", "seed"): "no influence",
     ("StreamClassifier", "max_features"): "only rows with new names are checked",
     ("StreamRegressor", "max_features"): "only rows with new names are checked",
+    ("StreamClassifier", "max_waiting"): "only a limit of how many forecasts wait",
+    ("StreamRegressor", "max_waiting"): "only a limit of how many forecasts wait",
 }
 """Models, or settings of models, that have no line, and why."""
 
@@ -482,61 +478,6 @@ def from_the_first(
     return of_turns(pairs, n_rows)
 
 
-# -- models ---------------------------------------------------------------------------------------
-
-MODEL_LIMITS = {
-    "make": 50e-6,
-    "pickle: dumps and loads": 150e-6,
-    "onlinels: dumps and loads": 1.5e-3,
-    "first prediction after loads": 30e-6,
-    "memory": 4096.0,
-}
-N_SAVED, N_MODELS, N_MODEL_FEATURES = 60, 2000, 8
-
-
-def of_models(case: Case, turns: int) -> Iterator[tuple[str, float]]:
-    """Yield the seconds that a small model takes to be made, saved and loaded, and its bytes."""
-    rows = draw(N_MODEL_FEATURES, case.data, N_SAVED + 1)
-
-    def taken(work: Callable[[], Any], prepare: Callable[[], Any] = lambda: None) -> float:
-        def once() -> float:
-            prepare()
-            began = thread_time()
-            work()
-            return thread_time() - began
-
-        return float(median([once() for _ in range(20 * turns)]))
-
-    learnt = Turn(case, rows)
-    learnt.seconds(0, N_SAVED)
-    model = learnt.model
-    yield "make", taken(case.make if not case.settings else lambda: case.model(**case.settings))
-    yield "pickle: dumps and loads", taken(lambda: pickle.loads(pickle.dumps(model)))  # noqa: S301
-    yield "onlinels: dumps and loads", taken(lambda: onlinels.loads(onlinels.dumps(model)))
-    yield "copy", taken(lambda: copy.copy(model))
-    saved, x = onlinels.dumps(model), rows.samples[N_SAVED]
-    loaded: list[Any] = []
-    yield (
-        "first prediction after loads",
-        taken(lambda: loaded[-1].predict_one(x), lambda: loaded.append(onlinels.loads(saved))),
-    )
-    yield "bytes of a pickle", float(len(pickle.dumps(model)))
-    yield "bytes of dumps", float(len(saved))
-    yield "memory", call_alone(bytes_of_a_model, case, 100 if turns < 5 else N_MODELS)
-
-
-def bytes_of_a_model(case: Case, n_models: int) -> float:
-    """Return the memory of a process by models that have learnt rows, over their number."""
-    rows = draw(N_MODEL_FEATURES, case.data, N_SAVED)
-    Turn(case, rows).seconds(0, N_SAVED)
-    before, kept = forget_peak(), []
-    for _ in range(n_models):
-        turn = Turn(case, rows)
-        turn.seconds(0, N_SAVED)
-        kept.append(turn.model)
-    return (memory("VmRSS") - before) / n_models
-
-
 # -- the table ------------------------------------------------------------------------------------
 
 
@@ -570,8 +511,6 @@ def main() -> None:
             text = " ".join(f"{limit:g}" for limit in expected or ()) or "-"
             table.add_row(str(case), *cells, text)
         print_table(table)
-    if not only:
-        print_table(table_of_models(turns))
 
 
 def read_arguments() -> Any:
@@ -623,49 +562,6 @@ def measured(
         for case, line in bar(lines, f"{width} features", len(cases)):
             line.append(measure(case, drawn.__getitem__, turns))
     return figures
-
-
-def table_of_models(turns: int) -> Any:
-    """Return the table of the costs of small models beside their rows."""
-    cases = Case(C), Case(C, ONE), Case(R), Case(R, ONE), PEER
-    table = table_of(
-        f"{N_MODEL_FEATURES} features, {N_SAVED} rows", *map(str, cases), "expected at most"
-    )
-    columns = [dict(of_models(case, turns)) if case is not PEER else {} for case in cases]
-    columns[-1] = dict(of_peers(turns))
-    for name in columns[0]:
-        limit = MODEL_LIMITS.get(name)
-        cells = []
-        for column in columns:
-            value = column.get(name)
-            mark = "!" if limit and value and value > limit and column is not columns[-1] else " "
-            cells.append(f"{in_unit(name, value)}{mark}" if value is not None else "-")
-        table.add_row(name, *cells, in_unit(name, limit) if limit else "-")
-    return table
-
-
-def of_peers(turns: int) -> Iterator[tuple[str, float]]:
-    """Yield the figures of river's model, which has neither `dumps` nor `loads`."""
-    rows, model = draw(N_MODEL_FEATURES, "independent", N_SAVED), Turn
-    learnt = model(PEER, rows)
-    learnt.seconds(0, N_SAVED)
-    taken: dict[str, list[float]] = {"make": [], "pickle: dumps and loads": []}
-    for _ in range(20 * turns):
-        for name, work in (
-            ("make", PEER.model),
-            ("pickle: dumps and loads", lambda: pickle.loads(pickle.dumps(learnt.model))),  # noqa: S301
-        ):
-            began = thread_time()
-            work()
-            taken[name].append(thread_time() - began)
-    yield from ((name, median(each)) for name, each in taken.items())
-    yield "bytes of a pickle", float(len(pickle.dumps(learnt.model)))
-    yield "memory", call_alone(bytes_of_a_model, PEER, 100 if turns < 5 else N_MODELS)
-
-
-def in_unit(name: str, value: float) -> str:
-    is_memory = name == "memory" or name.startswith("bytes")
-    return f"{value / 1024:.1f} KiB" if is_memory else in_words(value)
 
 
 if __name__ == "__main__":
