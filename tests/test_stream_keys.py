@@ -474,7 +474,9 @@ def test_pipelines_pass_keys_and_scalers_before_the_model_do_no_harm():
             direct.learn_late(number - 5, y)
     assert ask(scaled, "waiting").n_forecasts == last.waiting.n_forecasts == 5
     for change in ("drop", "learn_late", "learn_one"):
-        laws.assert_refused(lambda name=change: ask(scaled, name, None, 57), last, "does not change")
+        laws.assert_refused(
+            lambda name=change: ask(scaled, name, None, 57), last, "does not change"
+        )
     # The scaler has learnt rows since, and the model does not see the sample before the scaler.
     laws.assert_refused(lambda: scaled.predict_one(rows[57][0], key=57), last, "another sample")
     last.drop(57)
