@@ -19,6 +19,8 @@ from show import BLUE, DASHED, GREY, INK, LINE, VERMILLION, figure
 Floats = NDArray[np.float64]
 
 N_BINS, MOST_EFFECTS = 10, 5
+ROUNDING = 1e-9
+"""What the sum of the probabilities of all faults may exceed 1 by."""
 FAULT = "#F6D9C4"
 """Behind the time of a fault: a pale vermillion."""
 
@@ -56,7 +58,15 @@ class AlarmLog:
     forecasts: dict[Hashable, Forecast] = field(default_factory=dict)
 
     def add_forecast(self, key: Hashable, time: float, probability: float) -> bool:
-        """Add a forecast at its time, and return whether it is an alarm."""
+        """Add a forecast at its time, and return whether it is an alarm.
+
+        Raises ValueError if the probability is none, or the key has a forecast: of a message that
+        is delivered twice, the first forecast counts.
+        """
+        if not -ROUNDING <= probability <= 1.0 + ROUNDING:
+            raise ValueError(f"probability={probability} is not from 0 to 1.")
+        if key in self.forecasts:
+            raise ValueError(f"key={key!r} has a forecast. Pass another key, or leave it out.")
         forecast = self.forecasts[key] = Forecast(time, probability)
         if len(self.forecasts) > self.most:
             del self.forecasts[next(iter(self.forecasts))]

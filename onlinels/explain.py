@@ -38,8 +38,9 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     -------
     dict of dicts
         Effects by output and by feature. The outputs are the classes, with the scores of
-        `scores_one`, also inside a wrapper such as `CalibratedClassifier`; the names of several
-        targets; or "prediction". Features of an array under the name "h" are ("h", 0), ("h", 1), …
+        `scores_one`, also inside a wrapper such as `CalibratedClassifier`; labels without rows that
+        were given as `labels`, with effects of 0; the names of several targets; or "prediction".
+        Features of an array under the name "h" are ("h", 0), ("h", 1), …
 
     Raises
     ------
@@ -80,12 +81,17 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     # Copied, because stream models store their predictions.
     model = copied(model)
     scores = named_scores(model, x)
-    effects: dict[Any, dict[Any, float]] = {output: {} for output in scores}
+    # Labels that are known beforehand have no scores before their first rows.
+    given = getattr(steps_of(model)[-1], "labels", None) or ()
+    unseen = [label for label in given if label not in scores]
+    effects: dict[Any, dict[Any, float]] = {output: {} for output in (*scores, *unseen)}
     for name, rest, blank in _without_each(x, hasattr(model, "takes_gaps")):
         try:
             others = named_scores(model, rest)
         except KeyError:  # A step needs every name.
             others = named_scores(model, blank)
+        for output in unseen:
+            effects[output][name] = 0.0
         for output, score in scores.items():
             # Equal scores may be infinite, and their difference NaN.
             other = others.get(output, 0.0)

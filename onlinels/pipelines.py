@@ -338,6 +338,23 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None, **when: Any) -> None
 NOT_ASKED = "_", "learn", "unlearn"
 """Beginnings of the names of what `ask` does not ask."""
 
+CHANGES = frozenset(
+    {"drop", "fade", "fix_features", "merge", "mutate", "observe_one", "restart", "select_ridge"}
+)
+"""Methods that change a model, beside those with "learn" in their names."""
+
+
+def is_asked(question: str) -> bool:
+    """Return whether a method or attribute of this name does not change a model.
+
+    Examples
+    --------
+    >>> is_asked("predict_one"), is_asked("predict_learn_many"), is_asked("drop")
+    (True, False, False)
+    """
+    changes = question in CHANGES or "_learn_" in question
+    return not (changes or question.startswith(NOT_ASKED))
+
 
 def ask(model: Any, question: str, X: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Ask the model at the end of a pipeline what pipelines have no method for.
@@ -378,19 +395,20 @@ def ask(model: Any, question: str, X: Any = None, *args: Any, **kwargs: Any) -> 
     (True, (1, 1))
     """
     check_kind("question", question, (str,), "a text, such as 'predict_interval_one'.")
-    last, is_asked = last_step(model), X is not None
-    asked = (_transformed(model, question, X),) if is_asked else ()
-    if not hasattr(last, question) and hasattr(last, "_wrapped_model"):
-        return ask(last._wrapped_model, question, *asked, *args, **kwargs)
-    if question.startswith(NOT_ASKED) or not hasattr(last, question):
+    last = last_step(model)
+    is_inside = not hasattr(last, question) and hasattr(last, "_wrapped_model")
+    if not is_asked(question) or not (is_inside or hasattr(last, question)):
         raise _not_answered(last, question)
+    asked = () if X is None else (_transformed(model, question, X),)
+    if is_inside:
+        return ask(last._wrapped_model, question, *asked, *args, **kwargs)
     found = getattr(last, question)
     return found(*asked, *args, **kwargs) if callable(found) else found
 
 
 def _not_answered(model: Any, question: str) -> ValueError:
     """Return an error that names the questions that a model answers and that are spelt alike."""
-    names = [name for name in dir(model) if not name.startswith(NOT_ASKED)]
+    names = [name for name in dir(model) if is_asked(name)]
     alike = get_close_matches(question, names) or ["predict_one", "classes", "count"]
     known = [repr(name) for name in alike if name in names]
     remedy = f"Pass one of its own, such as {' or '.join(known)}." if known else "Pass a model."

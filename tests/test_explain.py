@@ -9,6 +9,7 @@ from river import compose, datasets, preprocessing
 
 import onlinels
 from onlinels import (
+    CalibratedClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
@@ -28,6 +29,14 @@ def taught(model, rows):
         model.predict_one(x)
         model.learn_one(x, y)
     return model
+
+
+def stream_in_pipeline(labels):
+    return preprocessing.StandardScaler() | StreamClassifier(labels=labels)
+
+
+def calibrated(labels):
+    return CalibratedClassifier(LeastSquaresClassifier(), labels=labels)
 
 
 @given(strategies.rows(min_rows=2), strategies.classifier_settings())
@@ -128,6 +137,18 @@ def test_a_feature_without_effect_has_none_in_a_stream_model():
     effects = feature_effects(model, {"kelvin": 300.0, "vibration": 1.0})["prediction"]
     assert abs(effects["kelvin"]) < 0.3 < effects["vibration"]
     assert feature_effects(model, {"kelvin": None, "vibration": 1.0})["prediction"]["kelvin"] == 0.0
+
+
+@pytest.mark.parametrize("wrap", [StreamClassifier, stream_in_pipeline, calibrated])
+def test_labels_without_rows_have_no_effects(wrap):
+    model, x = wrap(labels=["ok", "fault"]), {"a": 1.0, "b": 2.0}
+    nothing = dict.fromkeys(x, 0.0)
+    assert feature_effects(model, x) == {"ok": nothing, "fault": nothing}
+    for number in range(9):
+        model.learn_one({"a": 1.0 * number, "b": -1.0}, ["ok", "other"][number > 3])
+    effects = feature_effects(model, x)
+    assert [*effects] == ["ok", "other", "fault"]
+    assert effects["fault"] == nothing != effects["ok"]
 
 
 def test_pixels_have_effects():

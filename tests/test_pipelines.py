@@ -220,7 +220,8 @@ def test_the_model_at_the_end_of_a_pipeline_answers(steps):
     known = model.predict_interval_many(pipeline.transform_many(frame))
     pd.testing.assert_frame_equal(many, known)
     assert ask("half_life") is None
-    for question in ("predict_intervals", "_state", "learn_one", "unlearn_one"):
+    changes = "learn_one", "unlearn_one", "fade", "merge", "select_ridge", "predict_learn_many"
+    for question in ("predict_intervals", "_state", *changes):
         with pytest.raises(
             ValueError, match=f"question is '{question}', expected a method or attr"
         ):

@@ -203,6 +203,17 @@ def test_a_log_keeps_its_last_forecasts():
     assert drawn(draw_last_alarm, log, "s").get_title() == "The last alarm: 80%\nat 2 s"
 
 
+@pytest.mark.parametrize("probability", [np.nan, 1.7, -0.1, np.inf])
+def test_what_is_no_forecast_is_refused(probability):
+    log = AlarmLog()
+    with pytest.raises(ValueError, match="probability="):
+        log.add_forecast("a", 0.0, probability)
+    assert log.add_forecast("a", 1.0, 1.0 + 1e-15)
+    with pytest.raises(ValueError, match="key='a' has a forecast"):
+        log.add_forecast("a", 2.0, 0.1)
+    assert (log.forecasts["a"].time, log.last_alarm.time) == (1.0, 1.0)
+
+
 def test_logs_without_alarms_or_labels_are_drawn(tmp_path):
     log = AlarmLog()
     log.add_forecast("a", 0.0, 0.1)

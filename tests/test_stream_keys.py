@@ -53,6 +53,18 @@ QUESTIONS = {
     StreamClassifier: ("predict_one", "predict_proba_one", "scores_one", "margin_one"),
     StreamRegressor: ("predict_one", "predict_interval_one"),
 }
+
+
+def all_answers(model, x, key):
+    """Return the answers to all questions about a row with a key."""
+    answers = [getattr(model, question)(x, key=key) for question in QUESTIONS[type(model)]]
+    if isinstance(model, StreamRegressor):
+        answers.append(model.predict_interval_one(x, 0.5, key=key))
+        normal = model.predict_one(x, True, key=key)
+        answers.append((normal.mu, normal.sigma))
+    return answers
+
+
 WAYS = {
     "copy": copy.deepcopy,
     "pickle": lambda m: pickle.loads(pickle.dumps(m)),
@@ -84,7 +96,7 @@ def test_a_model_with_keys_is_the_model_that_is_told_the_order(kind, core, data)
     stream = data.draw(drawn(weighed=True))
     keys = data.draw(st.lists(KEYS, min_size=len(stream), max_size=len(stream), unique=True))
     draw = random.Random(data.draw(st.integers(0, 2**32)))
-    model, expected, pending = kind(), kind(), []
+    model, expected, pending, answers = kind(), kind(), [], {}
     share_equal, pace = draw.choice([0.0, 0.5]), draw.choice([0.3, 1.0, 1.5])
     with mock.patch.object(base, "StreamRows", CORES[core]):
         for number, x in enumerate(stream.samples):
@@ -93,6 +105,7 @@ def test_a_model_with_keys_is_the_model_that_is_told_the_order(kind, core, data)
             answer = getattr(model, question)(x, key=keys[number])
             assert answer == getattr(expected, question)(told(x, number))
             assert getattr(model, question)(dict(x), key=keys[number]) == answer
+            answers[number] = all_answers(model, x, keys[number])
             pending.append((number, x))
             while pending and draw.random() < pace / (1.0 + pace):
                 late, x = pending.pop(draw.randrange(len(pending)))
@@ -105,6 +118,8 @@ def test_a_model_with_keys_is_the_model_that_is_told_the_order(kind, core, data)
             if draw.random() < 0.1:
                 model = WAYS[draw.choice([*WAYS])](model)
             assert model.waiting.keys == tuple(keys[late] for late, _ in sorted(pending, key=first))
+    for number, x in pending:
+        assert all_answers(model, x, keys[number]) == answers[number]
     assert model.waiting.n_forecasts == len(pending)
     laws.assert_alike_streams(model, expected, stream.samples)
 
@@ -194,19 +209,140 @@ def test_a_forecast_answers_for_its_row_whatever_was_learnt_since(kind):
         assert {*model.scores_one(x)} == {"y", "n", "third"}
 
 
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("labels", [None, ["ok", "fault"], ["fault", "worn"]])
+def test_answers_of_a_key_stay_whatever_is_learnt(labels, core):
+    model = StreamClassifier(labels=labels)
+    with mock.patch.object(base, "StreamRows", CORES[core]):
+        asked = {}
+        for number, (x, y) in enumerate(rows_of(StreamClassifier, 40)):
+            key = f"row {number}"
+            asked[key] = x, all_answers(model, x, key)
+            for _ in range(3):
+                model.learn_one(x, "ok" if number < 20 else "fault" if y == "y" else "third")
+        for way in WAYS.values():
+            model = way(model)
+            for key, (x, answers) in asked.items():
+                assert all_answers(model, x, key) == answers
+    if labels:
+        shares = [model.predict_proba_one(x, key=key) for key, (x, _) in asked.items()]
+        assert shares[0] == dict.fromkeys(labels, 0.5)
+        assert [sum(each.values()) for each in shares] == pytest.approx([1.0] * 40)
+
+
+def test_intervals_of_a_key_stay_infinite():
+    model = StreamRegressor()
+    assert model.predict_interval_one({"a": 0.4}, key=1) == (-np.inf, np.inf)
+    for x, y in rows_of(StreamRegressor, 30):
+        model.predict_one(x)
+        model.learn_one(x, y + 5.0)
+    restored = onlinels.loads(onlinels.dumps(model))
+    assert restored.predict_interval_one({"a": 0.4}, key=1) == (-np.inf, np.inf)
+    assert restored.predict_interval_one({"a": 0.4}, key=2)[1] < np.inf
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_without_spreads_answer_as_of_today(kind):
+    model, (x, _) = prepared(kind), rows_of(kind, 30)[28]
+    scores = model.predict_one(x, key=28)
+    saved = model._state.waiting.__getstate__()
+    del saved["_spreads"]
+    model._state.waiting.__setstate__(saved)
+    assert model.predict_one(x, key=28) == scores
+    answers = all_answers(model, x, 28)
+    assert all_answers(model, x, 28) == answers
+    assert not np.isnan(np.array(answers[-1], dtype=float)).any()
+
+
+@pytest.mark.parametrize(
+    ("kind", "spread"),
+    [(StreamClassifier, np.inf), *((kind, each) for kind in KINDS for each in (-1.0, -np.inf))],
+)
+def test_damaged_spreads_are_refused(kind, spread):
+    model = prepared(kind)
+    stored = model._state.waiting.stored
+    number = next(iter(stored))
+    stored[number] = stored[number]._replace(spread=spread)
+    with pytest.raises((TypeError, ValueError)):
+        onlinels.loads(onlinels.dumps(model))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_forecasts_without_a_key_do_not_replace_those_with_one(kind):
+    model, rows = kind(max_waiting=4), rows_of(kind, 40)
+    for number, (x, _) in enumerate(rows[:3]):
+        model.predict_one(x, key=number)
+    model.predict_many([x for x, _ in rows])
+    for x, _ in rows:
+        model.predict_one(x)
+    assert (model.waiting.n_forecasts, model.waiting.keys) == (3 + 4, (0, 1, 2))
+    for restored in (way(model) for way in WAYS.values()):
+        for number, (x, _) in enumerate(rows[3:6], 3):
+            restored.predict_one(x, key=number)
+        assert (restored.waiting.n_forecasts, restored.waiting.keys) == (4 + 4, (2, 3, 4, 5))
+    assert model.waiting.keys == (0, 1, 2)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_known", [0, 3])
+def test_rows_that_could_never_be_learnt_are_refused_when_they_are_asked(kind, core, n_known):
+    model, wide = kind(max_features=10), {f"new {n}": 1.0 for n in range(20)}
+    with mock.patch.object(base, "StreamRows", CORES[core]):
+        for x, y in rows_of(kind, n_known):
+            model.learn_one(x, y)
+        laws.assert_refused(lambda: model.predict_one(wide, key=1), model, "max_features=10 leaves")
+        model.predict_one(wide)
+        most = {f"new {n}": 1.0 for n in range(10 - len(model.feature_names))}
+        model.predict_one(most, key=1)
+        model.learn_late(1, 1.0)
+    assert len(model.feature_names) == 10
+    many = {f"new {n}": 1.0 for n in range(5000)}
+    laws.assert_refused(lambda: kind().predict_one(many, key=1), kind(), "5,?000|4,?096")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_and_deep_keys_are_refused(kind):
+    model, (x, y) = kind(), rows_of(kind, 1)[0]
+    deep = ()
+    for _ in range(19):
+        deep = (deep,)
+    for key in (deep, "a" * 4096, b"\xff" * 4096, -(10**3600), ("a",) * 2048):
+        model.predict_one(x, key=key)
+    restored = onlinels.loads(onlinels.dumps(model))
+    for key in model.waiting.keys:
+        restored.learn_late(key, y)
+    endless = ()
+    for _ in range(10**5):
+        endless = (endless,)
+    for key in ((deep,), endless, "a" * 4097, 10**5000, ("a",) * 3000, ((1,) * 100,) * 100):
+        laws.assert_refused(lambda key=key: model.predict_one(x, key=key), model, "^key.* is too")
+
+
+def test_misspelt_keywords_are_refused():
+    for model in (StreamClassifier(), onlinels.LeastSquaresClassifier()):
+        for question in (model.predict_one, model.predict_proba_one):
+            assert not question(X, w=2.0)  # As river passes it.
+            laws.assert_refused(lambda ask=question: ask(X, kye=1), model, "'kye' is", TypeError)
+    laws.assert_refused(lambda: model.predict_one(X, key=1), model, "'key' is an", TypeError)
+    model = StreamRegressor()
+    laws.assert_refused(lambda: model.predict_one(X, "order 1"), model, "with_dist", TypeError)
+    assert model.predict_one(X, np.bool_(True)).mu == 0.0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_oldest_forecast_makes_room(kind):
-    model, rows = kind(max_waiting=3), rows_of(kind, 6)
+    model, rows = kind(max_waiting=2), rows_of(kind, 6)
     for number, (x, _) in enumerate(rows[:5]):
         model.predict_one(x, **({} if number == 3 else {"key": number}))
     assert (model.waiting.n_forecasts, model.waiting.keys) == (3, (2, 4))
     model = onlinels.loads(onlinels.dumps(model))
     model.predict_one(rows[5][0], key=5)
-    assert (model.max_waiting, model.waiting.keys) == (3, (4, 5))
+    assert (model.max_waiting, model.waiting.keys) == (2, (4, 5))
     laws.assert_refused(
-        lambda: model.learn_late(2, rows[2][1]), model, "key=2 has no forecast.* more than 3,"
+        lambda: model.learn_late(2, rows[2][1]), model, "key=2 has no forecast.* more than 2 with"
     )
-    assert model.clone().max_waiting == 3
+    assert model.clone().max_waiting == 2
     assert model.clone().waiting.n_forecasts == 0
 
 
@@ -337,6 +473,12 @@ def test_pipelines_pass_keys_and_scalers_before_the_model_do_no_harm():
             scaler.learn_one(late)
             direct.learn_late(number - 5, y)
     assert ask(scaled, "waiting").n_forecasts == last.waiting.n_forecasts == 5
+    for change in ("drop", "learn_late", "learn_one"):
+        laws.assert_refused(
+            lambda name=change: ask(scaled, name, None, 57), last, "does not change"
+        )
+    # The scaler has learnt rows since, and the model does not see the sample before the scaler.
+    laws.assert_refused(lambda: scaled.predict_one(rows[57][0], key=57), last, "another sample")
     last.drop(57)
     direct.drop(57)
     laws.assert_alike_streams(last, direct, [x for x, _ in rows[:4]])

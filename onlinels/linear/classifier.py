@@ -18,6 +18,7 @@ from onlinels.linear.scoring import (
     Discriminant,
     Priors,
     ScoringClassifier,
+    check_keywords,
     discriminant,
     posteriors,
     read_priors,
@@ -245,6 +246,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label with the highest score for one sample, None if nothing is learnt yet."""
+        if kwargs:
+            check_keywords(self, kwargs)
         with self._lock:
             rows = self._state.following.rows or rows_of(self._state)
             if rows is not None:
@@ -258,6 +261,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
         See `predict_proba_many` for classes without rows.
         """
+        if kwargs:
+            check_keywords(self, kwargs)
         with self._lock:
             rows = self._state.following.rows or rows_of(self._state)
             if rows is not None:

@@ -13,6 +13,7 @@ matrices.
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -296,6 +297,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
 
         See `predict_proba_many` for classes without rows.
         """
+        check_keywords(self, kwargs)
         with self._lock:
             labels, probabilities = self._with_unseen(self._row_scores(x)[None])
             shares = dict(zip(labels, probabilities[0].tolist(), strict=True))
@@ -318,6 +320,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label with the highest score for one sample, None if nothing is learnt yet."""
+        check_keywords(self, kwargs)
         with self._lock:
             scores = self._scores_one(x)
             return self.classes[scores.index(max(scores))] if scores else None
@@ -329,6 +332,21 @@ class ScoringClassifier(base.MiniBatchClassifier):
             classes = self.classes or (None,)
             best = scores.argmax(axis=1) if scores.shape[1] else [0] * len(scores)
             return labels_like(source, [classes[column] for column in best], classes)
+
+
+def check_keywords(model: Any, given: Mapping[str, Any]) -> None:
+    """Raise TypeError for keywords of a prediction that are none of `learn_one` either.
+
+    River passes both the same ones, such as the weight `w` of a row, which a prediction ignores.
+    """
+    if given:
+        known = inspect.signature(model.learn_one).parameters
+        for name in given:
+            if name not in known:
+                method = f"{type(model).__name__}.learn_one"
+                raise TypeError(
+                    f"{name!r} is an unknown keyword, expected one of {method}. Leave it out."
+                )
 
 
 def _with_fixed(

@@ -74,6 +74,7 @@ from onlinels.stream.waiting import (
     Key,
     KeyedSample,
     Sought,
+    Stored,
     Waiting,
     WaitingForecasts,
     plain_sample,
@@ -185,6 +186,14 @@ class ExpertsState(ABC):
     @abstractmethod
     def size(self) -> int:
         """Number of numbers of a forecast."""
+
+    @property
+    @abstractmethod
+    def spread(self) -> float:
+        """What answers need beside a forecast: the scale of probabilities, or the deviation.
+
+        It is stored with the forecast of a row with a key, whose answers stay the same.
+        """
 
     @abstractmethod
     def arrays(self) -> tuple[Any, ...]:
@@ -314,7 +323,7 @@ class ExpertsState(ABC):
             self.memories = [each.restored() if is_due else each for each, is_due in news]
             self.made = None
 
-    def is_sound(self, kind: type, n_labels: int, is_forecast: Callable[[Floats], bool]) -> bool:
+    def is_sound(self, kind: type, n_labels: int, is_forecast: Callable[[Stored], bool]) -> bool:
         """Return whether the loaded parts that streams share fit each other."""
         n_features, made, plain = len(self.columns.names), self.activations, self.plain
         fits = n_features == len(self.scaler.means) == made.n_features == plain.n_features
@@ -422,7 +431,8 @@ class StreamModel(ABC):
             waits = None if state.made is None else state.made[0].waits()
             if waits is not None:
                 key, forecast = sample_key(waits[0]), np.frombuffer(waits[1])
-                calls = state.waiting.plan_add(key, forecast, state.count, self.max_waiting)
+                new = Stored(key, forecast, state.count)
+                calls = state.waiting.plan_add(new, self.max_waiting)
                 apply((*calls, (state.made[0].forget,)))  # type: ignore[index]
             return state
 
@@ -465,7 +475,7 @@ class StreamModel(ABC):
         restore(state, {name: saved[each] for each, name in names.items() if each in saved})
         if "_numbers" not in saved:
             state.take_former(saved)
-        if len(state.waiting) > most:
+        if state.waiting.n_of_kind > most:
             raise ValueError(f"{len(state.waiting)} forecasts wait, and max_waiting is {most}")
         others = {*names, *state.names_of_former}
         own = {each: part for each, part in saved.items() if each not in others}
@@ -491,7 +501,9 @@ class StreamModel(ABC):
 
     def _forecast_one(self, x: Any) -> Floats:
         """Return the forecast for a sample, and store it until its label arrives."""
-        return self._forecast_row(*x) if type(x) is KeyedSample else self._forecast_sample(x)
+        if type(x) is KeyedSample:
+            return self._forecast_row(*x).forecast
+        return self._forecast_sample(x)
 
     def _forecast_sample(self, x: Any) -> Floats:
         """Return the forecast for a sample without a key."""
@@ -526,16 +538,16 @@ class StreamModel(ABC):
             forecast, calls = state.forecast(row)
         texts = state.not_warned_of(row.texts)
         if key is not None:
-            stored = waiting.plan_add(key, forecast, count, self.max_waiting)
+            stored = waiting.plan_add(Stored(key, forecast, count), self.max_waiting)
             calls = *calls, *stored, *waiting.plan_asked(is_stored=True)
         self._change(state, calls)
         warn_of_texts(texts)
         return forecast
 
-    def _forecast_row(self, x: Any, key: Key) -> Floats:
+    def _forecast_row(self, x: Any, key: Key) -> Stored:
         """Return the forecast for the sample of a row with a key, and store it with the sample.
 
-        If the row has a forecast, return that one.
+        If the row has a forecast, return that one. Raise if the row could never be learnt.
         """
 
         def read() -> tuple[dict[Name, Any], int]:
@@ -544,26 +556,37 @@ class StreamModel(ABC):
 
         sample, of_sample = read_whole(read, self)
         state: ExpertsState = shallow_copy(self._state)
-        waiting, forecast, row = state.waiting, np.zeros(0), NO_VALUES
+        waiting, row = state.waiting, NO_VALUES
         if (key,) in waiting:
-            _, forecast, known = waiting.of_key(key, self.max_waiting)
-            if sample_key(known) != of_sample:
+            _, known = waiting.of_key(key, self.max_waiting)
+            if sample_key(known.sample or {}) != of_sample:
                 expected = "the same sample until its label is learnt, or a key of its own"
                 remedy = "Pass another key, or drop this one first."
                 text = f"key={reprlib.repr(key)}"
                 raise refusal(text, "waits for the label of another sample", expected, remedy)
             apply(waiting.plan_asked(is_stored=False))
-            return forecast
+            is_whole = known.spread == known.spread
+            return known if is_whole else known._replace(spread=state.spread)
         forecast, calls = state.forecast_sample(sample)
         if calls is NotImplemented:
+            self._extended_and_read(sample)
             row = state.columns.row(sample)
             made = state.forecast(row) if state.count else state.first_forecast(sample)
             forecast, calls = made
         texts = state.not_warned_of(row.texts)
-        stored = waiting.plan_add((key,), forecast, state.count, self.max_waiting, sample)
+        new = Stored((key,), forecast, state.count, sample, state.spread)
+        stored = waiting.plan_add(new, self.max_waiting)
         self._change(state, (*calls, *stored, *waiting.plan_asked(is_stored=True)))
         warn_of_texts(texts)
-        return forecast
+        return new
+
+    def _extended_and_read(self, x: Any) -> tuple[StreamColumns, StreamRow]:
+        """Return the columns with those of a sample, and the sample; raise if they are too many."""
+        known = self._state.columns
+        columns, row = known.extended_and_read(x)
+        if columns is not known:
+            check_feature_count(self.max_features, columns.names, len(known.names))
+        return columns, row
 
     def _forecast_many(self, X: Any) -> list[Floats]:
         """Return the forecasts for the rows of a batch, and store them."""
@@ -651,7 +674,7 @@ class StreamModel(ABC):
         """
         with self._lock:
             state = shallow_copy(self._state)
-            number, *_ = state.waiting.of_key(read_key(key), self.max_waiting)
+            number, _ = state.waiting.of_key(read_key(key), self.max_waiting)
             self._change(state, state.waiting.plan_take(number))
 
     def learn_one(
@@ -759,17 +782,14 @@ class StreamModel(ABC):
     def _sample_of(self, of_row: tuple[Key]) -> dict[Name, Any]:
         """Return the sample that was predicted with a key; raise ValueError if none was."""
         waiting: Waiting = self._state.waiting
-        return waiting.of_key(*of_row, self.max_waiting)[2]
+        return waiting.of_key(*of_row, self.max_waiting)[1].sample or {}
 
     def _read_row(
         self, x: Any, y: Any, w: float, of_row: tuple[Key] | None
     ) -> tuple[StreamColumns, StreamRow, Any, Sought, float]:
         """Return the columns with those of a row, the row, its target, its key and its weight."""
         x = x if of_row is None else self._sample_of(of_row)
-        known = self._state.columns
-        columns, row = known.extended_and_read(x)
-        if columns is not known:
-            check_feature_count(self.max_features, columns.names, len(known.names))
+        columns, row = self._extended_and_read(x)
         weight = 1.0 if type(w) is float and w == 1.0 else check_weight(w, MAX_ROW_WEIGHT)
         key: Sought = sample_key(x) if of_row is None else of_row
         return columns, row, self._read_target(y), key, weight

@@ -26,6 +26,7 @@ from onlinels.linear.scoring import (
     ScoringClassifier,
     best_scale,
     calibrate,
+    check_keywords,
     table_of,
     with_unseen_labels,
 )
@@ -42,7 +43,7 @@ from onlinels.stream.features import (
     Sample,
     StreamColumns,
 )
-from onlinels.stream.waiting import MAX_WAITING, Found, Key, keyed
+from onlinels.stream.waiting import MAX_WAITING, Found, Key, Stored, keyed
 from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
 
@@ -107,6 +108,11 @@ class ClassifierState(ExpertsState):
     def size(self) -> int:
         """Number of numbers of a forecast."""
         return N_HEAD + len(self.columns.names) + N_EXPERTS + len(self.classes)
+
+    @property
+    def spread(self) -> float:
+        """The scale of probabilities."""
+        return best_scale(self.losses)
 
     def arrays(self) -> tuple[Any, ...]:
         """Return the arrays of the linear experts (see `onlinels.core.reference.Experts`)."""
@@ -189,12 +195,15 @@ def mixture_of(forecast: Floats) -> Floats:
     return forecast[int(forecast[N_FEATURES] + forecast[N_BEST]) + N_HEAD :]
 
 
-def _packed_fits(packed: Floats, n_features: int, n_classes: int) -> bool:
-    """Return whether packed numbers are a forecast of a model of so many features and classes."""
+def _packed_fits(stored: Stored, n_features: int, n_classes: int) -> bool:
+    """Return whether a loaded forecast is one of a model of so many features and classes."""
+    packed = stored.forecast
     n, last, is_scaled, n_experts = packed[:4].tolist()
     n_scores = len(packed) - 4 - n - n_experts
     fits = n in range(n_features + 1) and last in range(-1, n_classes) and is_scaled in (0, 1)
-    return fits and n_experts in (0, N_EXPERTS) and n_scores in range(n_classes + 1)
+    fits = fits and n_experts in (0, N_EXPERTS) and n_scores in range(n_classes + 1)
+    # The spread may be unknown.
+    return fits and not stored.spread > SOFTMAX_SCALES[-1]
 
 
 def _experts_are_sound(model: Any) -> bool:
@@ -245,8 +254,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         Largest number of features, of which each text is one. A row that would bring more is
         refused, by name, before anything changes. It can be changed at any time.
     max_waiting : int
-        Maximum number of forecasts that wait for their labels, at least 1; a new one then replaces
-        the oldest.
+        Maximum number of forecasts with a key that wait for their labels, and of those without; at
+        least 1. A new one then replaces the oldest of its kind: forecasts without a key never
+        replace those with one.
 
     Notes
     -----
@@ -284,7 +294,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     The last label learnt is also a feature: in many streams it is the best one. A row whose label
     is late must therefore be learnt with the label that was the last one when the row was
     predicted. The model stores every forecast until the label arrives, without a key under a hash
-    of the sample; it stores at most `max_waiting` forecasts of a few numbers each. A row is late if
+    of the sample; it stores at most `max_waiting` of these, of a few numbers each. A row is late if
     other rows were learnt between its forecast and its label. A late row is learnt with the last
     label and the scaled features of its forecast, and experts are judged by what they predicted in
     the forecast. The later labels arrive, the less a recent error reduces an expert's share. While
@@ -478,8 +488,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         >>> model.predict_proba_one({"rms": 0.9})
         {'ok': 0.995, 'fault': 0.005}
         """
+        if kwargs:
+            check_keywords(self, kwargs)
         with self._lock:
-            x = x if key is None else keyed(x, key)
+            if key is not None:
+                return self._keyed_probabilities(*keyed(x, key))
             rows = self._rows_for(x)
             found = NotImplemented if rows is None else rows.probabilities(x)
             if found is NotImplemented:
@@ -487,6 +500,14 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             if self.labels is None:
                 return found  # type: ignore[no-any-return]
             return with_unseen_labels(found, self.labels, self.count)
+
+    def _keyed_probabilities(self, x: Any, key: Key) -> dict[Label, float]:
+        """Return the probabilities of the forecast of a row with a key, as they were then."""
+        stored = self._forecast_row(x, key)
+        scores, count = mixture_of(stored.forecast), stored.before
+        shares = calibrate(scores, stored.spread, count) if scores.size else scores
+        found = dict(zip(self.classes, shares.tolist(), strict=False))
+        return found if self.labels is None else with_unseen_labels(found, self.labels, count)
 
     def predict_one(
         self, x: Mapping[Any, Any], *, key: Key | None = None, **kwargs: Any
@@ -500,8 +521,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         key : str, int, bytes, or tuple of them, optional
             What tells the row apart from others until its label arrives, such as the number of an
             order. The label is then learnt by ``learn_one(x, y, key=key)`` or
-            ``learn_late(key, y)``. Later questions with the same key and sample are answered by
-            the same forecast, whatever was learnt since.
+            ``learn_late(key, y)``. Later questions with the same key and sample have the answers
+            of this time, whatever was learnt since. A row with more new features than
+            `max_features` allows is refused: its label could never be learnt.
 
         Raises
         ------
@@ -519,6 +541,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         >>> model.classes
         ('apple', 'pear')
         """
+        if kwargs:
+            check_keywords(self, kwargs)
         with self._lock:
             x = x if key is None else keyed(x, key)
             rows = self._rows_for(x)
@@ -556,4 +580,4 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     def _probabilities(self, scores: Floats) -> Floats:
         if not scores.size:
             return scores
-        return calibrate(scores, best_scale(self._state.losses), self.count)
+        return calibrate(scores, self._state.spread, self.count)

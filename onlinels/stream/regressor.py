@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, Integers
+from onlinels.checks import Floats, Integers, check_flag
 from onlinels.core.constants import (
     DEVIATION_PER_ABSOLUTE,
     LOG_WIDTH,
@@ -37,7 +37,7 @@ from onlinels.rows.batch import matched_by_position, source_of
 from onlinels.saving import savable
 from onlinels.stream.base import ExpertsState, StreamModel
 from onlinels.stream.features import N_UNITS, RunningScaler, Sample, StreamColumns
-from onlinels.stream.waiting import MAX_WAITING, Key, keyed
+from onlinels.stream.waiting import MAX_WAITING, Key, KeyedSample, keyed
 from onlinels.sums.axes import grown
 from onlinels.sums.recursion import Recursion
 
@@ -132,7 +132,7 @@ class RegressorState(ExpertsState):
         return shares_of(self.losses, NUMBER_RATE * pace_of(self.delay), PRIORS)
 
     @property
-    def deviation(self) -> float:
+    def spread(self) -> float:
         """The standard deviation of a new target, infinite before the second error."""
         n_errors, _, error, width = map(float, self.numbers[N_ERRORS : LOG_WIDTH + 1])
         if n_errors < MIN_ERRORS:
@@ -225,7 +225,7 @@ def past_of(rows: Sequence[tuple[float, Floats]], n_features: int) -> Floats:
 def _forecasts_are_sound(model: Any) -> bool:
     state, n_features = model._state, len(model._state.columns.names)
     lengths = 0, *range(N_VALUES_BEFORE, N_VALUES_BEFORE + n_features + 1)
-    fits = state.is_sound(LeastSquaresRegressor, 0, lambda packed: len(packed) in lengths)
+    fits = state.is_sound(LeastSquaresRegressor, 0, lambda each: len(each.forecast) in lengths)
     views, shapes = state.views(), [each.weights.shape for each in state.memories]
     fits = fits and shapes == [(len(views[name]), of.stop - of.start) for name, of, _ in MEMORIES]
     fits = fits and is_array(state.losses, len(EXPERTS)) and len(state.targets.means) == 2
@@ -251,8 +251,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     max_features : int, optional
         Largest number of features, as in `StreamClassifier`.
     max_waiting : int
-        Maximum number of forecasts that wait for their targets, at least 1; a new one then replaces
-        the oldest.
+        Maximum number of forecasts with a key that wait for their targets, and of those without,
+        as in `StreamClassifier`.
 
     Notes
     -----
@@ -269,7 +269,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     error by 0% to 1%.
 
     **Late targets.** Targets may arrive late, in any order, or never. The model stores each
-    forecast until its target arrives, at most `max_waiting` forecasts. When the target arrives, the
+    forecast until its target arrives, within `max_waiting`. When the target arrives, the
     stored forecast is judged, and the row is learnt with the last targets that were known at the
     forecast. Forecasts and intervals therefore account for the delay of the targets. If rows have
     an identity, pass it as `key`, as to a `StreamClassifier`. Without a key, the forecast is stored
@@ -405,10 +405,13 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def _normal(self, x: Any) -> tuple[float, float]:
         """Return the mean and the standard deviation of a new target."""
+        if type(x) is KeyedSample:
+            stored = self._forecast_row(*x)
+            return forecast_value(stored.forecast), stored.spread
         rows = self._rows_for(x)
         found: Any = NotImplemented if rows is None else rows.normal(x)
         if found is NotImplemented:
-            found = forecast_value(self._forecast_one(x)), self._state.deviation
+            found = forecast_value(self._forecast_one(x)), self._state.spread
         mean, deviation = found
         return mean, deviation
 
@@ -457,6 +460,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         >>> round(model.predict_one({0: 100.0})), model.predict_one({0: 1.0}, True).sigma < 10.0
         (300, True)
         """
+        if with_dist is not False:
+            check_flag("with_dist", with_dist)
         with self._lock:
             mean, deviation = self._normal(x if key is None else keyed(x, key))
             return gaussian(mean, deviation**2) if with_dist else mean
@@ -485,7 +490,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
         with self._lock:
             means = self._means(X)
-            variances = np.full(len(means), self._state.deviation**2)
+            variances = np.full(len(means), self._state.spread**2)
             return predictions_like(source_of(X), means, variances, with_dist)
 
     def predict_interval_one(
@@ -546,7 +551,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
         with self._lock:
             level = check_level(level)
-            means, half_width = self._means(X), half_width_of(self._state.deviation, level)
+            means, half_width = self._means(X), half_width_of(self._state.spread, level)
             return intervals_like(source_of(X), means - half_width, means + half_width)
 
 

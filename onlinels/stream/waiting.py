@@ -46,7 +46,16 @@ from onlinels.stream.features import (
 )
 
 MAX_WAITING = 4096
-"""Default maximum number of stored forecasts; a new forecast then replaces the oldest one."""
+"""Default maximum number of stored forecasts with a key, and of those without.
+
+A new forecast then replaces the oldest one of its kind.
+"""
+
+MAX_KEY_DEPTH, MAX_KEY_SIZE = 20, 4096
+"""Largest number of tuples within each other in a key, and of its characters, bytes and entries.
+
+Files hold deeper keys, and ints of more digits, only with effort.
+"""
 
 Key = str | int | bytes | tuple["Key", ...]
 """What a user tells rows apart by, in plain types."""
@@ -56,16 +65,39 @@ Sought = int | tuple[Key]
 
 
 def read_key(key: Any) -> Key:
-    """Return the key of a row in plain types, or raise TypeError.
+    """Return the key of a row in plain types, or raise TypeError or ValueError.
 
     Examples
     --------
     >>> read_key(("order", np.int64(7))), read_key(b"7")
     (('order', 7), b'7')
     """
+    plain = _plain_key(key, MAX_KEY_DEPTH)
+    if _size_of(plain) > MAX_KEY_SIZE:
+        expected = f"at most {MAX_KEY_SIZE:,} characters, digits, bytes and entries"
+        raise refusal("key", "is too large", expected, KEY_REMEDY)
+    return plain
+
+
+KEY_REMEDY = "Pass a hash of it, such as hashlib.sha256(repr(key).encode()).digest()."
+"""What to do with a large key."""
+
+
+def _size_of(key: Key) -> int:
+    """Return the number of characters, bytes and entries of a key, and about that of digits."""
+    if isinstance(key, tuple):
+        return len(key) + sum(map(_size_of, key))
+    return key.bit_length() // 3 if isinstance(key, int) else len(key)
+
+
+def _plain_key(key: Any, depth: int) -> Key:
+    """Return a key in plain types, with at most `depth` tuples within each other."""
     plain = plain_scalar(key)
     if isinstance(plain, tuple):
-        return tuple(map(read_key, plain))
+        if not depth:
+            expected = f"at most {MAX_KEY_DEPTH} tuples within each other"
+            raise refusal("key", "is too deep", expected, KEY_REMEDY)
+        return tuple(_plain_key(each, depth - 1) for each in plain)
     if isinstance(plain, str):
         return str.__str__(plain)
     if isinstance(plain, int) and not isinstance(plain, bool):
@@ -208,6 +240,19 @@ def _packed(value: Any) -> bytes:
     return struct.pack("q", len(content)) + content
 
 
+class Stored(NamedTuple):
+    """A forecast that waits for its label, and what belongs to it."""
+
+    # What it is found by, and the number of rows learnt before it.
+    key: Sought
+    forecast: Floats
+    before: int
+    # If it has a key: the sample, and the number with which it answers
+    # (`onlinels.stream.base.ExpertsState.spread`); NaN in files of earlier versions.
+    sample: dict[Name, Any] | None = None
+    spread: float = np.nan
+
+
 TOLERANCE = 32
 """Rows by which the delays of successive labels may differ, and a quarter of the delay.
 
@@ -309,23 +354,23 @@ class Waiting:
     --------
     >>> from onlinels.core.apply import apply
     >>> waiting, key = Waiting(), sample_key({"a": 1.0})
-    >>> apply(waiting.plan_add(key, np.array([0.3]), count=20, most=9))
+    >>> apply(waiting.plan_add(Stored(key, np.array([0.3]), before=20), most=9))
     >>> waiting.find(key, count=25)
     Found(number=0, forecast=array([0.3]), delay=5, is_sure=True)
     """
 
     def __init__(self) -> None:
         self.columns, self.scaler = StreamColumns(), RunningScaler()
-        # What the forecast is found by, the forecast, the number of rows learnt before it, and the
-        # sample if it has a key, by number, in the order in which they were made; and the numbers
-        # of all that forecasts are found by.
-        self._stored: dict[int, tuple[Sought, Floats, int, dict[Name, Any] | None]] = {}
+        # The forecasts by number, in the order in which they were made; the numbers of all that
+        # forecasts are found by; and the numbers of those without and with a key, as keys.
+        self._stored: dict[int, Stored] = {}
         self._numbers: dict[Sought, tuple[int, ...]] = {}
+        self._kinds: tuple[dict[int, None], dict[int, None]] = {}, {}
         self._n_made = 0
         self.counts: Integers = np.zeros(len(Matches()), dtype=np.int64)
 
     @property
-    def stored(self) -> dict[int, tuple[Sought, Floats, int, dict[Name, Any] | None]]:
+    def stored(self) -> dict[int, Stored]:
         """The forecasts by number, with what belongs to them."""
         return self._stored
 
@@ -335,29 +380,33 @@ class Waiting:
     def __contains__(self, key: Sought) -> bool:
         return key in self._numbers
 
+    @property
+    def n_of_kind(self) -> int:
+        """Number of forecasts with a key, or of those without, whichever is larger."""
+        return max(map(len, self._kinds))
+
     def told(self, count: int) -> WaitingForecasts:
         """Return how many forecasts wait after `count` rows, for how long, and their keys."""
-        ages = (count - before for _, _, before, _ in self._stored.values())
-        keys = (key[0] for key, *_ in self._stored.values() if isinstance(key, tuple))
+        ages = (count - each.before for each in self._stored.values())
+        keys = (each.key[0] for each in self._stored.values() if isinstance(each.key, tuple))
         return WaitingForecasts(len(self), next(ages, 0), tuple(keys))
 
-    def of_key(self, key: Key, most: int) -> tuple[int, Floats, dict[Name, Any]]:
-        """Return the number of the forecast of a row with a key, the forecast, and the sample.
+    def of_key(self, key: Key, most: int) -> tuple[int, Stored]:
+        """Return the number of the forecast of a row with a key, and the forecast.
 
-        `most` is the maximum number of forecasts, for the message of the ValueError that is raised
-        if there is no forecast.
+        `most` is the maximum number of forecasts with a key, for the message of the ValueError that
+        is raised if there is no forecast.
         """
         if (key,) not in self:
             remedy = (
                 "Its label has been learnt, or the forecast was dropped, or was the oldest of more "
-                f"than {most:,}, as `max_waiting` says. Learn a row without a forecast by "
-                "learn_one(x, y), without a key."
+                f"than {most:,} with keys, as `max_waiting` says. Learn a row without a forecast "
+                "by learn_one(x, y), without a key."
             )
             expected = f"one of the {len(self):,} forecasts that wait"
             raise refusal(f"key={reprlib.repr(key)}", "has no forecast", expected, remedy)
         (number,) = self._numbers[(key,)]
-        _, forecast, _, sample = self._stored[number]
-        return number, forecast, sample or {}
+        return number, self._stored[number]
 
     def latest(self, key: int | None, count: int) -> Floats | None:
         """Return the forecast of a sample if no row was learnt since it was made, or None.
@@ -368,8 +417,8 @@ class Waiting:
         numbers = self._numbers.get(key) if key is not None else None
         if numbers is None or not (count or numbers[-1] == self._n_made - 1):
             return None
-        _, forecast, before, _ = self._stored[numbers[-1]]
-        return forecast if before == count else None
+        last = self._stored[numbers[-1]]
+        return last.forecast if last.before == count else None
 
     @property
     def matches(self) -> Matches:
@@ -388,28 +437,23 @@ class Waiting:
         """Plan to count a predicted sample, which may share the forecast of an equal sample."""
         return self._plan_counts(ASKED_AND_STORED if is_stored else ASKED)
 
-    def plan_add(
-        self,
-        key: Sought,
-        forecast: Floats,
-        count: int,
-        most: int,
-        sample: dict[Name, Any] | None = None,
-    ) -> Calls:
-        """Plan to store a forecast that was made after `count` rows were learnt.
+    def plan_add(self, new: Stored, most: int) -> Calls:
+        """Plan to store a forecast.
 
-        If `most` forecasts wait, the new one replaces the oldest.
+        If `most` forecasts wait that have a key as it has, or have none, it replaces the oldest.
         """
-        number, left = self._n_made, -1
+        number, left, key = self._n_made, -1, new.key
+        of_kind = self._kinds[type(key) is tuple]
         calls: Calls = ()
-        if len(self._stored) >= most:
-            left = next(iter(self._stored))
+        if len(of_kind) >= most:
+            left = next(iter(of_kind))
             calls = self.plan_take(left)
         numbers = *(each for each in self._numbers.get(key, ()) if each != left), number
         return (
             *calls,
-            (self._stored.__setitem__, number, (key, forecast, count, sample)),
+            (self._stored.__setitem__, number, new),
             (self._numbers.__setitem__, key, numbers),
+            (of_kind.__setitem__, number, None),
             (vars(self).update, {"_n_made": number + 1}),
         )
 
@@ -439,33 +483,34 @@ class Waiting:
             return None
         number, is_sure = numbers[-1], True
         if numbers[0] != number:
-            lateness = {each: abs(count - self._stored[each][2] - delay) for each in numbers}
+            lateness = {each: abs(count - self._stored[each].before - delay) for each in numbers}
             near = [each for each in numbers if lateness[each] <= TOLERANCE + delay / 4]
             if not near:
                 return None
             is_first = near[0] == next(iter(self._stored))
             number = near[0] if is_first else min(near, key=lateness.__getitem__)
             is_sure = is_first or not lateness[number] or not near[1:]
-        _, forecast, before, _ = self._stored[number]
-        return Found(number, forecast, count - before, is_sure)
+        found = self._stored[number]
+        return Found(number, found.forecast, count - found.before, is_sure)
 
-    def fits(self, count: int, is_sound: Callable[[Floats], bool]) -> bool:
+    def fits(self, count: int, is_sound: Callable[[Stored], bool]) -> bool:
         """Return whether loaded forecasts were made before the last of `count` rows, and are sound.
 
         Their numbers are sizes and columns when their labels arrive.
         """
         stored = self._stored.values()
-        return all(before <= count and is_sound(each) for _, each, before, _ in stored)
+        return all(each.before <= count and is_sound(each) for each in stored)
 
     def plan_take(self, number: int) -> Calls:
         """Plan to remove a forecast by its number."""
-        key = self._stored[number][0]
+        key = self._stored[number].key
         numbers = self._numbers[key]
         of_key: tuple[Any, ...] = self._numbers.pop, key, None
         if numbers[1:]:
             left = tuple(each for each in numbers if each != number)
             of_key = self._numbers.__setitem__, key, left
-        return (self._stored.pop, number, None), of_key
+        of_kind = self._kinds[type(key) is tuple]
+        return (self._stored.pop, number, None), of_key, (of_kind.pop, number, None)
 
     def plan_label(self, key: Sought, found: Found | None, delay: int) -> Calls:
         """Plan to remove the forecast that a label found, and to count the label of a delay."""
@@ -507,6 +552,8 @@ class Waiting:
         # The forecasts, columns and scaler are shared, as they do not change.
         new = shallow_copy(self)
         new._stored, new._numbers = self._stored.copy(), self._numbers.copy()
+        without, with_key = self._kinds
+        new._kinds = without.copy(), with_key.copy()
         new.counts = self.counts.copy()
         return new
 
@@ -514,21 +561,24 @@ class Waiting:
         # Writing one array for each forecast would take a second.
         stored = self._stored.values()
         # Hashes are at least 0.
-        hashes = [OF_KEY if isinstance(key, tuple) else key for key, *_ in stored]
-        counts, sizes = [each[2] for each in stored], [len(each[1]) for each in stored]
+        hashes = [OF_KEY if isinstance(each.key, tuple) else each.key for each in stored]
+        counts, sizes = [each.before for each in stored], [len(each.forecast) for each in stored]
         waiting = np.array([hashes, counts, sizes], dtype=np.intp)
-        values = np.concatenate([np.zeros(0), *(each[1] for each in stored)])
+        values = np.concatenate([np.zeros(0), *(each.forecast for each in stored)])
         # Most samples have the same names, which are written once.
         names: dict[tuple[Name, ...], int] = {}
+        rows = [self._stored[number] for number in self._kinds[True]]
         keyed_rows = [
             [key[0], names.setdefault((*sample,), len(names)), [*sample.values()]]
-            for key, _, _, sample in stored
+            for key, _, _, sample, _ in rows
             if isinstance(key, tuple) and sample is not None
         ]
+        spreads = np.array([each.spread for each in rows], dtype=np.float64)
         # A sample that is predicted again leaves no trace.
         matches = np.array(self.matches._replace(n_asked=self.matches.n_stored))
         made = {"_waiting": waiting, "_values": values, "_matches": matches}
         of_keys = {"_keyed": keyed_rows, "_names": [*map(dict.fromkeys, names)]}
+        of_keys["_spreads"] = spreads
         return {"columns": self.columns, "scaler": self.scaler} | made | of_keys
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -544,11 +594,16 @@ class Waiting:
         samples = read_keyed(state.get("_keyed", []), state.get("_names", []))
         if hashes.count(OF_KEY) != len(samples):
             raise ValueError("there is not a forecast for every key")
-        of_keys = iter(samples.items())
+        spreads = owned(state.get("_spreads", np.full(len(samples), np.nan)))
+        if not is_array(spreads, len(samples)) or (spreads < 0.0).any():
+            raise ValueError("there is not a spread of at least 0 for every key")
+        of_keys = zip(samples, samples.values(), spreads.tolist(), strict=True)
         for number, (of_sample, count, size) in enumerate(zip(hashes, counts, sizes, strict=True)):
-            key, sample = next(of_keys) if of_sample == OF_KEY else (of_sample, None)
-            self._stored[number], values = (key, values[:size], count, sample), values[size:]
+            key, *of_key = next(of_keys) if of_sample == OF_KEY else (of_sample,)
+            self._stored[number] = Stored(key, values[:size], count, *of_key)
+            values = values[size:]
             self._numbers[key] = *self._numbers.get(key, ()), number
+            self._kinds[type(key) is tuple][number] = None
         self._n_made = len(hashes)
         # Files of earlier versions have no counts.
         self.counts = np.array(state.get("_matches", Matches()), dtype=np.int64)
