@@ -231,6 +231,7 @@ RIVER_CLASSES = {
 LATE_CLASSES = {
     **dict.fromkeys(("ClassPredictor", "NumberPredictor"), "onlinels.export.predictor"),
     "DirectForecaster": "onlinels.forecasting",
+    "LessonBook": "onlinels.lessons",
     **{RIVER + name: RIVER + module for module, of in RIVER_CLASSES.items() for name in of.split()},
 }
 """Modules of classes that few models have, which are imported when one of the classes is needed."""

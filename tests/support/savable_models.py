@@ -24,6 +24,7 @@ from onlinels import (
 from onlinels.export import answers_only
 from onlinels.forecasting import DirectForecaster
 from onlinels.images import ImagePreprocessing, Patches
+from onlinels.lessons import LessonBook
 
 
 def rows(random, n_rows, n_features=4):
@@ -39,6 +40,13 @@ def learn_rows(model, random):
         if random.random() < 0.5:
             model.predict_one(dict(enumerate(row)))
         model.learn_one(dict(enumerate(row)), label)
+
+
+def learn_lessons(book, random):
+    X, y = rows(random, 6)
+    for row, label in zip(X, y.tolist(), strict=True):
+        book.add(("lesson", len(book.lessons)), row, label)
+    book.correct(("lesson", 0), 1 - book.lessons["lesson", 0][1] // 2)
 
 
 def learn_wide_rows(model, random):
@@ -318,6 +326,7 @@ MODELS = {
         of(LeastSquaresClassifier, accumulator="orthogonal", priors={"a": 0.1}),
         learn_and_predict_rows,
     ),
+    "lessons": (lambda random: LessonBook(LeastSquaresClassifier()), learn_lessons),
     "few rows": (of(LeastSquaresClassifier), learn_wide_rows),
     "regressor": (of(LeastSquaresRegressor), learn_numbers),
     "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
