@@ -468,6 +468,8 @@ class StreamModel(ABC):
         # Models of earlier versions have no other maximum.
         saved = {"max_waiting": MAX_WAITING} | attributes_of(saved)
         most = check_count("max_waiting", saved["max_waiting"], 1)
+        if saved.get("_max_features") is not None:
+            check_count("max_features", saved["_max_features"], 1)
         state = self._blank_state(check_count("seed", saved["seed"], 0))
         names = {f"_{name}": name for name in vars(state) if name != "made"}
         if "_told" in saved:
