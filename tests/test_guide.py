@@ -95,6 +95,8 @@ def test_errors_begin_as_the_page_says():
     coded.learn_many([{"a": 1.0}, {"a": 3.0}, {"a": 99_999_999.0}], ["x", "y", "x"])
     scaled, layer = StandardScaler() | LeastSquaresClassifier(), HiddenLayer(5, "difference")
     scaled.learn_one({"a": 1.0}, "x")
+    keyed = onlinels.StreamClassifier()
+    keyed.predict_one({"a": 1.0}, key="order 7")
     frame = pd.DataFrame({"a": [1.0, 2.0]})
     eights = ShallowConvClassifier.from_preset("digits", image_shape=(8, 8))
     function = FuncTransformer(abs) | LeastSquaresClassifier()
@@ -114,6 +116,8 @@ def test_errors_begin_as_the_page_says():
         lambda: setattr(model, "scaling", None),
         lambda: model.merge(LeastSquaresClassifier(1.0)),
         lambda: onlinels.merge(scaled, scaled),
+        lambda: keyed.predict_one({"a": 2.0}, key="order 7"),
+        lambda: onlinels.StreamClassifier().learn_late("order 7", "x"),
         lambda: LeastSquaresClassifier(max_features=3).learn_many(np.ones((2, 9)), ["x", "y"]),
         lambda: LeastSquaresClassifier().learn_many(np.ones((2, 1_000_000)), ["x", "y"]),
         lambda: eights.learn_many(np.ones((3, 28, 28)), [1, 2, 3]),
