@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import Floats, check_count, check_kind, frozen_copy, ignoring, refusal
+from onlinels.checks import (
+    Floats,
+    check_count,
+    check_kind,
+    checked_assignment,
+    frozen_copy,
+    ignoring,
+    refusal,
+)
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import read_asked
 from onlinels.linear.solving import answer, spread_of
@@ -93,6 +101,7 @@ class LessonBook:
     """
 
     save = save_method
+    __setattr__ = checked_assignment
     __copy__, __deepcopy__ = locked_copy, locked_deepcopy
     __getstate__, __setstate__ = locked_state, unpacked_state
 

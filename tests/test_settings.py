@@ -26,6 +26,7 @@ from onlinels import (
 from onlinels.evaluate import ProgressiveScore
 from onlinels.forecasting import DirectForecaster
 from onlinels.images import ImagePreprocessing, Patches
+from onlinels.lessons import LessonBook
 from support import digits_network, laws, savable_models
 from support.strategies import KINDS, examples
 
@@ -71,7 +72,7 @@ OWN = {
     for model in [made(name)]
     if type(model).__module__.startswith("onlinels")
 }
-CLASSES = {DirectForecaster, ImagePreprocessing, Patches, ProgressiveScore}.union(
+CLASSES = {DirectForecaster, ImagePreprocessing, LessonBook, Patches, ProgressiveScore}.union(
     filter(inspect.isclass, (getattr(onlinels, name) for name in onlinels.__all__))
 ) - {DataWarning}
 NAMES = sorted({name for kind in CLASSES for name in settings_of(kind)})

@@ -454,7 +454,7 @@ def test_after_everything_was_unlearnt_other_labels_come(alpha):
             "Make all estimators with sklearn.base.clone.",
         ),
         (
-            lambda X, y: IncrementalRidge(1.0).fit(sparse.csr_array((4, 1 << 24)), y),
+            lambda X, y: IncrementalRidge(1.0).fit(sparse.csr_array((4, 1 << 20)), y),
             "scikit-learn's HashingVectorizer(n_features=1024)",
         ),
     ],
