@@ -245,6 +245,29 @@ def test_other_numbers_differ_by_the_rounding_that_is_told(library, case, data):
     np.testing.assert_allclose(found.tally, [len(X), w.sum(), w @ w], rtol=1e-12)
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("power", range(-45, -13))
+def test_what_underflow_takes_is_told(library, power, fit_intercept):
+    """Products of float32 below 2^-126 lose their digits."""
+    random = np.random.default_rng(-power)
+    model = exported(LeastSquaresRegressor, 3, fit_intercept=fit_intercept)
+    X = (random.normal(size=(99, 3)) * [1.0, 10.0**power, 1.0]).astype(library.kind)
+    X[:, 2] = 3.0 if power % 2 else 0.0
+    Y = (X.sum(axis=1) + random.normal(size=99) * 10.0 ** random.integers(power, 1))[:, None]
+    read = read_device(Device(library, model).sums(X, Y), model)
+    columns = np.hstack((X, Y.astype(library.kind))).astype(np.longdouble)
+    exact = columns - fit_intercept * columns.mean(axis=0)
+    exact = exact.T @ exact
+    gram, cross = read.model._state.statistics.products.gram_and_cross()
+    sizes = np.sqrt(exact.diagonal())
+    most = 2.0 * read.rounding * np.outer(sizes, sizes)
+    errors = np.abs(np.hstack((np.triu(gram), cross)) - np.triu(exact)[:3])
+    # About the mean, a constant has sums of 0 here, but not in the exact ones.
+    assert (errors <= most[:3] + 1e-17 * sizes)[[0, 1]].all()
+    assert 1e-6 < read.rounding < 1e-4 or power < -14 or library.kind is np.float64
+    assert read.rounding < 1e-13 or library.kind is np.float32
+
+
 def test_dependent_features_are_read_in_float(library):
     """Rounding makes their Gram matrix indefinite; what rounding can cause is not refused."""
     random = np.random.default_rng(0)
