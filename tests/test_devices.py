@@ -1,5 +1,6 @@
 """Devices send sums as bytes and take weights: no row is lost or counts twice, no bytes do harm."""
 
+import re
 import struct
 from fractions import Fraction
 from zlib import crc32
@@ -735,3 +736,25 @@ def test_files_of_devices_that_do_not_fit_are_refused(fleet):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ValueError, match=r"1.bytes is damaged"):
         merge_files(output, [], None, model)
+
+
+def test_cut_and_damaged_files_say_so(fleet):
+    write, model, _, _, folder = fleet
+    path, output = write("1.bytes", 1, 3, 0, 10), folder / "all.npz"
+    whole = path.read_bytes()
+    cut = "1.bytes is damaged: it holds {0} bytes, expected {1}"
+    messages = {0: "1.bytes is empty, expected a save, or bytes of a device"}
+    messages |= {n: f"holds {n} bytes that begin with" for n in (1, 3)}
+    messages |= {n: cut.format(n, "a head of 28") for n in (10, 27)}
+    messages |= {n: cut.format(n, f"{len(whole)}. Let") for n in (28, len(whole) - 1)}
+    for known in (False, True):
+        for n, message in messages.items():
+            path.write_bytes(whole[:n])
+            with pytest.raises(ValueError, match=re.escape(message)):
+                merge_files(output, [path], None, model)
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        with pytest.raises(ValueError, match="its last 4 bytes are not the CRC-32"):
+            merge_files(output, [path], None, model)
+        path.write_bytes(whole)
+        if not known:
+            merge_files(output, [path], None, model)

@@ -339,6 +339,13 @@ def test_damaged_labels_are_not_sent(folder, rows):
                 assert not device.library.learn(_at(x), None, 0)
                 assert device.library.solve() == -1.0
         held[at] = was
+    # Two labels that fill the room of four.
+    before, room = bytes(held), 3 + 4 + 2 * 32
+    held[size] = room
+    held[0], held[2 * size + 1], held[3 * size + 1] = 2, size - 2, room - size - 2
+    assert device.library.sent(ctypes.c_uint64(1), 1, _at(buffer)) > 0
+    assert device.library.add_label(b"x") == -1
+    held[:] = before
     # Every byte counts, but for those that align the end.
     for at in range(device.size):
         held[at] ^= 1

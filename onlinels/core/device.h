@@ -180,7 +180,9 @@ static ptrdiff_t find_or_add(labels_t *l, const char *text)
     for (ptrdiff_t k = 0; k < l->n; k++, at += 2 + at[1])
         if (at[1] == size && !memcmp(at + 2, text, size))
             return k;
-    if (l->n == MOST || size > MOST_TEXT || !(LETTER == 'i' ? is_integer(text) : is_utf8(text)))
+    if (l->n == MOST || size > MOST_TEXT || l->size + 2 + size > (size_t)ROOM_FOR_LABELS)
+        return -1;
+    if (!(LETTER == 'i' ? is_integer(text) : is_utf8(text)))
         return -1;
     at[0] = LETTER;
     at[1] = (uint8_t)size;
