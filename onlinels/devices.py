@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import is_dataclass
@@ -126,8 +127,10 @@ def read_device(content: bytes, model: Any) -> DeviceRows:
     **Precision.** Sums of whole numbers equal those of a model that learns the rows here: without
     an intercept to the last bit, and with one every sum about the mean is the nearest float64.
     Sums of n rows in float32 differ by at most ``(n + 2) 2^-24``, relative to the sums of squares:
-    6e-5 for 1,000 rows, 4e-3 for 65,000. Usual rows differ by a hundredth of that. Sums of squares
-    are enlarged, by ``sqrt(n) 2^-24`` if that is enough, so that rounding leaves no combination of
+    6e-5 for 1,000 rows, 4e-3 for 65,000. Usual rows differ by a hundredth of that. Products below
+    1e-38 underflow, which `rounding` includes: 5e-4 for values of 1e-17, and 1 for those of 1e-19.
+    Values below 1e-37 may be 0 to a device, which its sums do not tell. Sums of squares are
+    enlarged, by ``sqrt(n) 2^-24`` if that is enough, so that rounding leaves no combination of
     features a negative sum.
 
     **Security.** The CRC-32 in the bytes finds damage, not forgery: who can write the bytes can
@@ -154,7 +157,8 @@ def read_device(content: bytes, model: Any) -> DeviceRows:
     """
     sent = checked_bytes("content", content, model)
     merged, sums = _merged([sent], model, lambda line: None), _sums_of(sent, model)
-    return DeviceRows(sent.device, sent.serial, int(sums.tally[0]), sums.rounding, merged)
+    rounding = min(1.0, sums.rounding + sums.underflow)
+    return DeviceRows(sent.device, sent.serial, int(sums.tally[0]), rounding, merged)
 
 
 def merge_devices(
@@ -342,7 +346,10 @@ def _flags(last: Any) -> int:
 
 def _label_bytes(label: Any) -> bytes:
     """Return a label as bytes: the first letter of its type, the size of its text, and the text."""
-    text = str(label).encode()
+    text = str(label).encode(errors="replace")
+    if re.search("[\ud800-\udfff]", str(label)):
+        found, remedy = f"is {label!r}, with half a character", "Rename the label."
+        raise refusal("A label", found, "text that UTF-8 can hold", remedy)
     if type(label) not in (str, int, bool) or len(text) > 255:
         remedy = "Train the model on short texts or numbers."
         raise refusal("A label", f"is {label!r}", "a str, int or bool of up to 255 bytes", remedy)
@@ -380,7 +387,8 @@ class _Sums(NamedTuple):
     labels : sequence of n labels, or names of targets
     tally : (float, float, float)
         Number of rows, their weight, and the sum of its squares.
-    rounding : float
+    rounding, underflow : float
+        Bounds of the errors that digits cause, and numbers too small for the type of the sums.
     origin : ndarray (m + n,)
     table : ndarray (m + n, 1 + m + 1)
         For each column of x, then of y: its sum, its products with x, and its square; or, of
@@ -390,6 +398,7 @@ class _Sums(NamedTuple):
     labels: Any
     tally: tuple[float, ...]
     rounding: float
+    underflow: float
     origin: Any
     table: Any
 
@@ -404,15 +413,21 @@ def checked_bytes(name: str, content: Any, model: Any) -> SentBytes:
     if (magic, version) != (SUMS_MAGIC, BYTES_VERSION) or kind >= len(ROUNDED_TYPES):
         found = f"holds {len(content)} bytes that begin with {content[:6]!r}"
         raise refusal(name, found, f"sums of version {BYTES_VERSION}, {SUMS_MAGIC!r}", SEND_AGAIN)
+    if len(content) < HEAD.size:
+        found = f"is damaged: it holds {len(content)} bytes"
+        raise refusal(name, found, f"a head of {HEAD.size}, and sums behind it", SEND_AGAIN)
     known = fingerprint(model), len(last.feature_names), _flags(last)
     if (mark, m, flags) != known:
         found = f"has the fingerprint, number of features and flags {(mark, m, flags)}"
         raise refusal(name, found, f"{known}", EXPORT_AGAIN)
     n_numbers = 2 * (m + n) + m * (m + 1) // 2 + m * n + n
     size = HEAD.size + 8 + n_bytes + 24 + n_numbers * np.dtype(ROUNDED_TYPES[kind][0]).itemsize + 4
-    if size != len(content) or crc32(content[:-4]) != int.from_bytes(content[-4:], "little"):
+    if size != len(content):
         found = f"is damaged: it holds {len(content)} bytes"
-        raise refusal(name, found, f"{size} that end in the CRC-32 of the others", SEND_AGAIN)
+        raise refusal(name, found, f"{size}", SEND_AGAIN)
+    if crc32(content[:-4]) != int.from_bytes(content[-4:], "little"):
+        found = "is damaged: its last 4 bytes are not the CRC-32 of those before"
+        raise refusal(name, found, "bytes as they were sent", SEND_AGAIN)
     return SentBytes(int.from_bytes(content[HEAD.size : HEAD.size + 8], "little"), serial, content)
 
 
@@ -448,8 +463,28 @@ def _sums_of(sent: SentBytes, model: Any) -> _Sums:
     lower = np.tril_indices(m)
     products[lower] = products[lower[::-1]] = packed
     table = np.column_stack((moved, products, np.append(products.diagonal(), squares)))
-    sums = _Sums(labels or said, tally, rounding, origin, table)
-    return sums if unit else _about_zero(sums)
+    sums = _Sums(labels or said, tally, rounding, 0.0, origin, table)
+    return sums._replace(underflow=_underflow(sums, dtype)) if unit else _about_zero(sums)
+
+
+def _underflow(sums: _Sums, dtype: str) -> float:
+    """Return a bound of what underflow has taken from the sums, relative to sums of squares.
+
+    Each row's product, and its addition, may lose the smallest normal number. The errors of the
+    sums of squares double this bound at most, if it is below 1. A square of 0 has lost all, unless
+    its column is constant. Then its products are 0, too, and neighbours of the constant in float32
+    are further from it than the root of the smallest number, or the constant is 0.
+    """
+    least, squares = np.finfo(dtype), sums.table[:, -1]
+    products, m = sums.table[:, 1:-1], sums.table.shape[1] - 2
+    mean = np.abs(sums.origin + sums.table[:, 0])
+    varies = (mean > 0.0) & (mean < float(least.tiny) ** 0.5 / float(least.eps))
+    varies = (varies & (sums.tally[0] > 1.0)) | products.any(axis=1)
+    varies[:m] |= products.any(axis=0)
+    if (varies & (squares == 0.0)).any():
+        return 1.0
+    smallest = squares[squares > 0.0].min(initial=np.inf)
+    return min(1.0, 4.0 * sums.tally[0] * float(least.tiny) / float(smallest))
 
 
 # ---- Models --------------------------------------------------------------------------------------
@@ -461,7 +496,8 @@ def _merged(sent: Iterable[SentBytes], model: Any, tell: Callable[[str], None]) 
     merged = last.empty()
     for each in sent:
         sums = _sums_of(each, model)
-        told = f"rounded by up to {sums.rounding:.0e}" if sums.rounding else "exact"
+        rounding = min(1.0, sums.rounding + sums.underflow)
+        told = f"rounded by up to {rounding:.0e}" if rounding else "exact"
         tell(f"device {each.device}: number {each.serial}, {int(sums.tally[0]):,} rows, {told}")
         if sums.tally[0]:
             part = _learnt(f"device {each.device}", sums, last)
@@ -493,7 +529,7 @@ def _plus(one: _Sums, other: _Sums) -> _Sums:
         targets[label] = targets.get(label, 0) + row
     table = np.vstack((one.table[:m] + other.table[:m], *targets.values()))
     tally = (one.tally[0] + other.tally[0],) * 3
-    return _Sums(tuple(targets), tally, 0.0, 0 * table[:, 0], table)
+    return _Sums(tuple(targets), tally, 0.0, 0.0, 0 * table[:, 0], table)
 
 
 def _about_mean(sums: _Sums, is_centred: bool) -> _Sums:
@@ -540,12 +576,12 @@ def _definite(sums: _Sums) -> tuple[Floats, Floats, Floats]:
     """
     m = sums.table.shape[1] - 2
     gram, cross, squares = sums.table[:m, 1:-1], sums.table[m:, 1:-1].T, sums.table[m:, -1]
-    share = sums.rounding / sums.tally[0] ** 0.5
+    share, most = sums.rounding / sums.tally[0] ** 0.5, 4.0 * (sums.rounding + sums.underflow)
     while True:
         try:
             check_products(gram, cross, squares, share or CHECKED_RIDGE)
         except ValueError:
-            if share >= 4.0 * sums.rounding:
+            if share >= most:
                 raise
             share *= 2.0
         else:

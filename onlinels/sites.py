@@ -221,15 +221,24 @@ def _newest_of_devices(
 
 def _is_of_device(path: Path) -> bool:
     with suppress(OSError), path.open("rb") as file:
-        return file.read(len(SUMS_MAGIC)) == SUMS_MAGIC
+        head = file.read(len(SUMS_MAGIC))
+        return len(head) > 0 and SUMS_MAGIC.startswith(head)  # Cut after a byte, too.
     return False
+
+
+def _check_file(path: Path) -> None:
+    """Raise ValueError unless a file exists and holds bytes."""
+    if not path.is_file():
+        remedy = f"Pass another path. If it was merged before, bring it back, or {START_AGAIN}"
+        raise refusal(str(path), "does not exist", "a save", remedy)
+    if not path.stat().st_size:
+        remedy = "Let the site save, or the device send, again."
+        raise refusal(str(path), "is empty", "a save, or bytes of a device", remedy)
 
 
 def _site(path: Path, before: Site | None, sent: SentBytes | None) -> Site:
     """Return the site that has saved a file; `before` is the site as it was merged before."""
-    if not path.is_file():
-        remedy = f"Pass another path. If it was merged before, bring it back, or {START_AGAIN}"
-        raise refusal(str(path), "does not exist", "a save", remedy)
+    _check_file(path)
     modified = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="microseconds")
     inside, sha256 = list[str](), _sha256(path)
     if sent is not None:

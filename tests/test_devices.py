@@ -1,5 +1,6 @@
 """Devices send sums as bytes and take weights: no row is lost or counts twice, no bytes do harm."""
 
+import re
 import struct
 from fractions import Fraction
 from zlib import crc32
@@ -243,6 +244,29 @@ def test_other_numbers_differ_by_the_rounding_that_is_told(library, case, data):
     assert (np.abs(cross - exact[:m, m:]) <= most[:m, m:]).all()
     assert (np.abs(found.squares_of_targets - exact.diagonal()[m:]) <= most.diagonal()[m:]).all()
     np.testing.assert_allclose(found.tally, [len(X), w.sum(), w @ w], rtol=1e-12)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("power", range(-45, -13))
+def test_what_underflow_takes_is_told(library, power, fit_intercept):
+    """Products of float32 below 2^-126 lose their digits."""
+    random = np.random.default_rng(-power)
+    model = exported(LeastSquaresRegressor, 3, fit_intercept=fit_intercept)
+    X = (random.normal(size=(99, 3)) * [1.0, 10.0**power, 1.0]).astype(library.kind)
+    X[:, 2] = 3.0 if power % 2 else 0.0
+    Y = (X.sum(axis=1) + random.normal(size=99) * 10.0 ** random.integers(power, 1))[:, None]
+    read = read_device(Device(library, model).sums(X, Y), model)
+    columns = np.hstack((X, Y.astype(library.kind))).astype(np.longdouble)
+    exact = columns - fit_intercept * columns.mean(axis=0)
+    exact = exact.T @ exact
+    gram, cross = read.model._state.statistics.products.gram_and_cross()
+    sizes = np.sqrt(exact.diagonal())
+    most = 2.0 * read.rounding * np.outer(sizes, sizes)
+    errors = np.abs(np.hstack((np.triu(gram), cross)) - np.triu(exact)[:3])
+    # About the mean, a constant has sums of 0 here, but not in the exact ones.
+    assert (errors <= most[:3] + 1e-17 * sizes)[[0, 1]].all()
+    assert 1e-6 < read.rounding < 1e-4 or power < -14 or library.kind is np.float64
+    assert read.rounding < 1e-13 or library.kind is np.float32
 
 
 def test_dependent_features_are_read_in_float(library):
@@ -712,3 +736,25 @@ def test_files_of_devices_that_do_not_fit_are_refused(fleet):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ValueError, match=r"1.bytes is damaged"):
         merge_files(output, [], None, model)
+
+
+def test_cut_and_damaged_files_say_so(fleet):
+    write, model, _, _, folder = fleet
+    path, output = write("1.bytes", 1, 3, 0, 10), folder / "all.npz"
+    whole = path.read_bytes()
+    cut = "1.bytes is damaged: it holds {0} bytes, expected {1}"
+    messages = {0: "1.bytes is empty, expected a save, or bytes of a device"}
+    messages |= {n: f"holds {n} bytes that begin with" for n in (1, 3)}
+    messages |= {n: cut.format(n, "a head of 28") for n in (10, 27)}
+    messages |= {n: cut.format(n, f"{len(whole)}. Let") for n in (28, len(whole) - 1)}
+    for known in (False, True):
+        for n, message in messages.items():
+            path.write_bytes(whole[:n])
+            with pytest.raises(ValueError, match=re.escape(message)):
+                merge_files(output, [path], None, model)
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        with pytest.raises(ValueError, match="its last 4 bytes are not the CRC-32"):
+            merge_files(output, [path], None, model)
+        path.write_bytes(whole)
+        if not known:
+            merge_files(output, [path], None, model)

@@ -4,6 +4,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,11 @@ class Device:
         else:
             targets = np.atleast_1d(np.asarray(y, self.dtype))
         return bool(self.library.learn(_at(x), _at(targets), label))
+
+    def held(self):
+        """Return the memory of the learner."""
+        self.library.held.restype = ctypes.c_void_p
+        return (ctypes.c_uint8 * self.size).from_address(self.library.held())
 
     def sent(self, number=1, serial=1):
         content = np.empty(200_000, np.uint8)
@@ -230,6 +236,123 @@ def test_refused_rows_change_nothing(folder, rows):
     assert [device.library.add_label(text) for text in (b"c", b"c", b"d", b"a")] == [2, 2, -1, 0]
 
 
+TEXTS_OF_INT = {
+    "0": True,
+    "-1": True,
+    "7": True,
+    "120": True,
+    str(2**63 - 1): True,
+    str(-(2**63)): True,
+    str(2**63): False,
+    str(-(2**63) - 1): False,
+    "10000000000000000000": False,
+    "blocked": False,
+    "007": False,
+    "+5": False,
+    "-": False,
+    "-0": False,
+    "--1": False,
+    " 7": False,
+    "7 ": False,
+    "7\r": False,
+    "1_0": False,
+    "1.0": False,
+    "": False,
+    "\u0667": False,
+    "\uff17": False,
+}
+
+
+@pytest.mark.parametrize("text", TEXTS_OF_INT)
+def test_labels_of_digits_are_refused_if_home_cannot_read_them(folder, text):
+    model = fitted(LeastSquaresClassifier(ridge=1.0), np.eye(2), [3, 4])
+    device = Device(model, folder, room=2)
+    is_taken = device.library.add_label(text.encode()) == 2
+    assert is_taken == TEXTS_OF_INT[text] == device.learn_row([1.0, 0.0], text)
+    assert device.learn_row([0.0, 1.0], 3)
+    known = {3, int(text)} if is_taken else {3}
+    assert {*read_device(device.sent(), model).model.classes} == known
+
+
+def test_labels_are_refused_if_they_are_not_utf_8(folder):
+    model = fitted(LeastSquaresClassifier(ridge=1.0), np.eye(2), ["a", "b"])
+    device = Device(model, folder, room=500)
+    edges = [0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0]
+    texts = [bytes(each) for each in product(range(0x7F, 256), edges, [0xBF], [0x80])]
+    texts = [b"", "é€🌀".encode(), *(each[:n] for each in texts for n in (1, 2, 3, 4))]
+    for text in dict.fromkeys(texts):
+        assert (device.library.add_label(text) > 1) == _is_utf_8(text), text
+    device.learn_row([1.0, 0.0], "a")
+    assert read_device(device.sent(), model).model.classes == ("a",)
+
+
+def _is_utf_8(text):
+    try:
+        return isinstance(text.decode(), str)
+    except UnicodeDecodeError:
+        return False
+
+
+@pytest.mark.parametrize("rows", ["float32", "int16"])
+@pytest.mark.parametrize("targets", [False, True])
+def test_a_stored_learner_is_sound_only_as_it_was_sealed(folder, rows, targets):
+    kind, Y = (LeastSquaresRegressor, [3.0, 4.0]) if targets else (LeastSquaresClassifier, "ab")
+    model = fitted(kind(ridge=1.0), np.eye(2), [*Y])
+    device = Device(model, folder, rows=rows, room=0 if targets else 1)
+    library, held = device.library, device.held()
+    assert not library.is_sound()
+    for byte in (0, 255):
+        held[:] = [byte] * device.size
+        assert not library.is_sound()
+        x = np.ones(2, device.dtype)
+        assert (library.learn(_at(x), _at(x), 0), library.sent(0, 1, None)) == (0, 0)
+        assert library.solve() == -1.0
+    library.begin()
+    library.seal()
+    assert library.is_sound()
+    assert device.learn(np.eye(2), Y) == [True, True]
+    assert not library.is_sound()
+    library.seal()
+    assert library.is_sound()
+
+
+@pytest.mark.parametrize("rows", ["float32", "int16"])
+def test_damaged_labels_are_not_sent(folder, rows):
+    """Their sizes say where bytes are read."""
+    model = fitted(LeastSquaresClassifier(ridge=1.0), np.eye(2), ["a", "bc"])
+    device = Device(model, folder, rows=rows, room=2)
+    device.library.add_label(b"new")
+    device.learn(np.eye(2), ["a", "new"])
+    whole, x, held = len(device.sent()), np.ones(2, device.dtype), device.held()
+    device.library.seal()
+    size = ctypes.sizeof(ctypes.c_size_t)
+    buffer = np.empty(200_000, np.uint8)
+    for at, was in {0: 3, size: 12, 2 * size + 1: 1, 2 * size + 4: 2, 2 * size + 8: 3}.items():
+        assert held[at] == was
+        for now in range(256):
+            held[at] = now
+            is_whole = now == was
+            assert device.library.sent(ctypes.c_uint64(1), 1, _at(buffer)) == whole * is_whole
+            assert device.library.is_sound() == is_whole
+            if not is_whole:
+                assert device.library.add_label(b"a") == -1
+                assert not device.library.learn(_at(x), None, 0)
+                assert device.library.solve() == -1.0
+        held[at] = was
+    # Two labels that fill the room of four.
+    before, room = bytes(held), 3 + 4 + 2 * 32
+    held[size] = room
+    held[0], held[2 * size + 1], held[3 * size + 1] = 2, size - 2, room - size - 2
+    assert device.library.sent(ctypes.c_uint64(1), 1, _at(buffer)) > 0
+    assert device.library.add_label(b"x") == -1
+    held[:] = before
+    # Every byte counts, but for those that align the end.
+    for at in range(device.size):
+        held[at] ^= 1
+        assert not device.library.is_sound() or at >= device.size - 4
+        held[at] ^= 1
+
+
 def test_hidden_units_are_learnt(folder):
     X, y = centres(3, 4)
     X = X.astype(np.float32).astype(float)
@@ -307,6 +430,56 @@ def test_rows_need_no_double_precision_on_a_cortex_m4(folder, rows):
     assert set(re.findall(r"U (\w+)", done.stdout)) <= SOFT[rows]
 
 
+def deepest(information):
+    """Return the bytes of the stack that the largest call takes, from the call graph of gcc."""
+    node = re.compile(r'node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \(')
+    edge = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
+    own, calls = dict(node.findall(information)), edge.findall(information)
+
+    def depth(name):
+        return int(own.get(name, 0)) + max((depth(b) for a, b in calls if a == name), default=0)
+
+    return max(map(depth, own))
+
+
+@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="no arm-none-eabi-gcc")
+@pytest.mark.parametrize("rows", SOFT)
+@pytest.mark.parametrize(("m", "room"), [(1, 0), (32, 20), (96, 0)])
+def test_no_call_takes_more_of_the_stack_than_the_header_says(folder, rows, m, room):
+    X, y = centres(3, m)
+    export.c(
+        fitted(LeastSquaresClassifier(ridge=1.0), X, y),
+        folder / "fan.h",
+        learn=True,
+        rows=rows,
+        room=room,
+    )
+    options = ["-x", "c", "-std=gnu99", "-Os", "-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard"]
+    options += ["-mfpu=fpv4-sp-d16", "-fcallgraph-info=su", "-DLABELS"]
+    options += ["-DSOLVES"] * (m <= 32)
+    (folder / "all.c").write_text(SOURCE)
+    command = ["arm-none-eabi-gcc", *options, "-c", "all.c", "-o", "all.o"]
+    subprocess.run(command, cwd=folder, check=True)
+    text = (folder / "fan.h").read_text()
+    told = int(re.search(r"up to about ([\d,]+) bytes of stack", text)[1].replace(",", ""))
+    taken = deepest((folder / "all.ci").read_text())
+    assert taken <= told <= taken + 400
+
+
+def test_the_comment_tells_what_the_header_takes(folder):
+    for labels, taken in (("ab", "at most 30 bytes"), ((1, 2), "integers of 64 bits")):
+        model = fitted(LeastSquaresClassifier(ridge=1.0), np.eye(2), [*labels])
+        export.c(model, folder / "fan.h", learn=True, room=1)
+        text = (folder / "fan.h").read_text()
+        assert f" * New labels have {taken}" in text or f" * New labels are {taken}" in text
+        assert "A learner belongs to\n * one task" in text
+    model = fitted(LeastSquaresRegressor(ridge=1.0), np.eye(2), [1.0, 2.0])
+    export.c(model, folder / "fan.h", learn=True)
+    text = (folder / "fan.h").read_text()
+    assert "writes y[answers.n], also of one target" in text
+    assert "New labels" not in text
+
+
 EYE, ABC = np.eye(3), list("abc")
 TRAINED = fitted(LeastSquaresClassifier(1.0), EYE, ABC)
 REFUSED = {
@@ -324,6 +497,11 @@ REFUSED = {
         fitted(LeastSquaresClassifier(1.0), EYE, [True, False, True]),
         {"room": 1},
         "room=1 came with a model that takes no new labels",
+    ),
+    "half a character": (
+        fitted(LeastSquaresClassifier(1.0), EYE, ["a", "\udc80", "b"]),
+        {},
+        "A label is '\\udc80', with half a character",
     ),
     "fractions": (fitted(LeastSquaresClassifier(1.0), EYE, [0.5, 1.5, 2.5]), {}, "A label is 0.5"),
     "one class": (fitted(LeastSquaresClassifier(1.0), EYE, ["a"] * 3), {}, "at least two"),

@@ -175,8 +175,11 @@ ARDUINO = """
 #include <stddef.h>
 template <class T> void measure(T *x) { *x = 0; }
 void delay(int);
+void load(void *to, size_t size);
+void store(const void *from, size_t size);
 struct String {
     const char *c_str();
+    void trim();
 };
 struct Stream {
     void begin(int);
@@ -191,8 +194,10 @@ struct Stream {
 def test_sketches_for_microcontrollers_compile(tmp_path):
     if shutil.which("g++") is None:
         pytest.skip("there is no g++")
-    model = LeastSquaresClassifier()
+    model, pump = LeastSquaresClassifier(), LeastSquaresRegressor()
     model.learn_many(np.eye(2), ["still", "running"])
+    pump.learn_many(np.eye(2), [1.0, 2.0])
+    onlinels.export.c(pump, tmp_path / "pump.h", learn=True)
     page = (GUIDE / "device.md").read_text("utf-8")
     sketches = re.findall(r"^```cpp\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     for sketch in sketches:
@@ -210,7 +215,7 @@ def test_sketches_for_microcontrollers_compile(tmp_path):
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert not done.stderr
-    assert len(sketches) == 4
+    assert len(sketches) == 5
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (16, 11), (12, 12, 1), (24, 24, 3), (30, 25, 4)])

@@ -100,6 +100,20 @@ static void begin_labels(labels_t *l)
     memcpy(l->said, exported_labels, SIZE_OF_LABELS);
 }
 
+/* The CRC-32 of what a learner holds and of the model: memory that was stored and is read again may be damaged, empty,
+ * or of another program. */
+static uint32_t seal_of(const void *learner, size_t size)
+{
+    const uint64_t fingerprint = FINGERPRINT;
+    const uint8_t *bytes = (const uint8_t *)learner;
+    uint32_t crc = 0xFFFFFFFFu;
+    for (int i = 0; i < 64; i += 8)
+        crc = crc_after(crc, (uint8_t)(fingerprint >> i));
+    for (size_t i = 0; i < size; i++)
+        crc = crc_after(crc, bytes[i]);
+    return ~crc;
+}
+
 /* What is sent besides sums. */
 static sender_t sender_of(const labels_t *l, uint64_t device, uint32_t serial)
 {
@@ -107,16 +121,68 @@ static sender_t sender_of(const labels_t *l, uint64_t device, uint32_t serial)
     return s;
 }
 
-/* The number of a label by its text, of which a new one takes a place; -1 if no place is left, or if the text has more
- * than MOST_TEXT bytes. */
+/* Whether there are as many labels as they say, so that nothing beyond them is read: what was stored may be damaged. */
+static int are_whole(const labels_t *l)
+{
+    size_t at = 0;
+    if (l->n < N || l->n > MOST || l->size > (size_t)ROOM_FOR_LABELS)
+        return 0;
+    for (ptrdiff_t k = 0; IS_CLASSIFIER && k < l->n; k++) {
+        if (at + 2 > l->size)
+            return 0;
+        at += 2 + (size_t)l->said[at + 1];
+    }
+    return at == l->size;
+}
+
+/* Whether a text is an integer of 64 bits as Python writes it, which home reads: neither "+5" nor "007". */
+static int is_integer(const char *text)
+{
+    const char *digits = text + (*text == '-');
+    const size_t size = strlen(digits);
+    for (size_t i = 0; i < size; i++)
+        if (digits[i] < '0' || digits[i] > '9')
+            return 0;
+    if (size < 1 || size > 19 || (*digits == '0' && (size > 1 || *text == '-')))
+        return 0;
+    return size < 19 || strcmp(digits, *text == '-' ? "9223372036854775808" : "9223372036854775807") <= 0;
+}
+
+/* Whether a text is UTF-8, which home reads: no surrogate, and no character in more bytes than it needs. */
+static int is_utf8(const char *text)
+{
+    for (const uint8_t *at = (const uint8_t *)text; *at;) {
+        const int more = *at < 0x80 ? 0 : *at < 0xE0 ? 1 : *at < 0xF0 ? 2 : 3;
+        const uint32_t least = more == 0 ? 0 : more == 1 ? 0x80 : more == 2 ? 0x800 : 0x10000;
+        uint32_t character = more ? *at & (0x3Fu >> more) : *at;
+        if (*at > 0xF4 || (*at & 0xC0) == 0x80)
+            return 0;
+        at++;
+        for (int i = 0; i < more; i++, at++) {
+            if ((*at & 0xC0) != 0x80)
+                return 0;
+            character = character << 6 | (*at & 0x3Fu);
+        }
+        if (character < least || character > 0x10FFFF || (character >= 0xD800 && character < 0xE000))
+            return 0;
+    }
+    return 1;
+}
+
+/* The number of a label by its text, of which a new one takes a place; -1 if no place is left, if the text has more
+ * than MOST_TEXT bytes, or if home cannot read it. */
 static ptrdiff_t find_or_add(labels_t *l, const char *text)
 {
     const size_t size = strlen(text);
     uint8_t *at = l->said;
+    if (!are_whole(l))
+        return -1;
     for (ptrdiff_t k = 0; k < l->n; k++, at += 2 + at[1])
         if (at[1] == size && !memcmp(at + 2, text, size))
             return k;
-    if (l->n == MOST || size > MOST_TEXT)
+    if (l->n == MOST || size > MOST_TEXT || l->size + 2 + size > (size_t)ROOM_FOR_LABELS)
+        return -1;
+    if (!(LETTER == 'i' ? is_integer(text) : is_utf8(text)))
         return -1;
     at[0] = LETTER;
     at[1] = (uint8_t)size;

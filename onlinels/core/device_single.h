@@ -13,6 +13,7 @@ typedef struct {
     tally_t tally[3];
     real origin[M + MOST], offset[M + MOST];
     real gram[SIZE], cross[M * MOST], squares[MOST];
+    uint32_t crc; /* of all before, by `seal` */
 } learner_t;
 
 /* The same sums as recursion.h takes them. */
@@ -49,17 +50,26 @@ static void begin(learner_t *l)
     begin_labels(&l->labels);
 }
 
+/* Note the CRC-32 of all that was learnt, before it is stored. */
+static void seal(learner_t *l) { l->crc = seal_of(l, offsetof(learner_t, crc)); }
+
+/* Whether this is what a program of this model has sealed and stored: otherwise begin. */
+static int is_sound(const learner_t *l)
+{
+    return are_whole(&l->labels) && l->tally[0] >= 0 && l->tally[0] <= MOST_ROWS && l->crc == seal_of(l, offsetof(learner_t, crc));
+}
+
 static int fits(real value) { return value >= -(real)MOST_VALUE && value <= (real)MOST_VALUE; }
 
 /* Learn a row with its label or, if y is not NULL, its targets. Return 0, with nothing changed, if there is no such
- * label, if a number is NaN or beyond MOST_VALUE, or after MOST_ROWS rows. */
+ * label, if labels are damaged, if a number is NaN or beyond MOST_VALUE, or after MOST_ROWS rows. */
 static int learn_row(learner_t *l, const value_t *x, ptrdiff_t label, const real *y)
 {
     const ptrdiff_t n = l->labels.n;
     real values[M + MOST], about[M + MOST];
     view_t v;
     row_t row;
-    if (l->tally[0] >= MOST_ROWS || (!y && (label < 0 || label >= n)))
+    if (!are_whole(&l->labels) || !(l->tally[0] < MOST_ROWS) || (!y && (label < 0 || label >= n)))
         return 0;
     expand(x, values);
     for (ptrdiff_t j = 0; j < n; j++)
@@ -80,15 +90,20 @@ static int learn_row(learner_t *l, const value_t *x, ptrdiff_t label, const real
 static real solve(learner_t *l, real *memory, answers_t *a)
 {
     view_t v;
+    if (!are_whole(&l->labels))
+        return -1;
     view_sums(l, &v);
     return solve_sums(&v.sums, l->labels.said, memory, a);
 }
 
-/* Send all sums, byte by byte. Return the number of bytes: with send = NULL, without sending them. */
+/* Send all sums, byte by byte. Return the number of bytes: with send = NULL, without sending them;
+ * 0, with nothing sent, if the labels are damaged. */
 static size_t send_learnt(learner_t *l, uint64_t device, uint32_t serial, void (*send)(void *to, uint8_t byte), void *to)
 {
     const sender_t from = sender_of(&l->labels, device, serial);
     view_t v;
+    if (!are_whole(&l->labels))
+        return 0;
     view_sums(l, &v);
     return send_sums(&from, &v.sums, send, to);
 }

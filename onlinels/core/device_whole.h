@@ -10,6 +10,7 @@ typedef struct {
     int64_t rows;
     int32_t origin[M + MOST];
     int64_t sums[M + MOST], gram[M * (M + 1) / 2], cross[M * MOST], squares[MOST];
+    uint32_t crc; /* of all before, by `seal` */
 } learner_t;
 
 static wholes_t view_sums(learner_t *l)
@@ -25,13 +26,22 @@ static void begin(learner_t *l)
     begin_labels(&l->labels);
 }
 
+/* Note the CRC-32 of all that was learnt, before it is stored. */
+static void seal(learner_t *l) { l->crc = seal_of(l, offsetof(learner_t, crc)); }
+
+/* Whether this is what a program of this model has sealed and stored: otherwise begin. */
+static int is_sound(const learner_t *l)
+{
+    return are_whole(&l->labels) && l->rows >= 0 && l->rows <= INT32_MAX && l->crc == seal_of(l, offsetof(learner_t, crc));
+}
+
 /* Learn a row with its label or, if y is not NULL, its targets. Return 0, with nothing changed, if there is no such
- * label, or after 2^31 - 1 rows. */
+ * label, if labels are damaged, or after 2^31 - 1 rows. */
 static int learn_row(learner_t *l, const value_t *x, ptrdiff_t label, const int16_t *y)
 {
     int32_t z[M];
     wholes_t s = view_sums(l);
-    if ((!y && (label < 0 || label >= l->labels.n)) || !add_whole_row(&s, x, y, label, z))
+    if (!are_whole(&l->labels) || (!y && (label < 0 || label >= l->labels.n)) || !add_whole_row(&s, x, y, label, z))
         return 0;
     l->rows = s.rows;
     return 1;
@@ -47,6 +57,8 @@ static real about(const learner_t *l, int64_t product, ptrdiff_t i, ptrdiff_t j,
 /* Solve for the weights of the rows learnt, as `solve_sums` does, in a memory of MEMORY numbers. */
 static real solve(learner_t *l, real *memory, answers_t *a)
 {
+    if (!are_whole(&l->labels))
+        return -1;
     const ptrdiff_t n = l->labels.n;
     real *gram = memory, *cross = gram + M * M, *squares = cross + M * n, *origin = squares + n, *offset = origin + M + n;
     real *at[M + MOST];
@@ -72,11 +84,14 @@ static real solve(learner_t *l, real *memory, answers_t *a)
     return solve_sums(&s, l->labels.said, offset + M + n, a);
 }
 
-/* Send all sums, byte by byte. Return the number of bytes: with send = NULL, without sending them. */
+/* Send all sums, byte by byte. Return the number of bytes: with send = NULL, without sending them;
+ * 0, with nothing sent, if the labels are damaged. */
 static size_t send_learnt(learner_t *l, uint64_t device, uint32_t serial, void (*send)(void *to, uint8_t byte), void *to)
 {
     const sender_t from = sender_of(&l->labels, device, serial);
     const wholes_t s = view_sums(l);
+    if (!are_whole(&l->labels))
+        return 0;
     return send_wholes(&from, &s, send, to);
 }
 

@@ -257,7 +257,12 @@ def c(
     ``fan_begin(&learner)``                    no rows yet; a ``fan_learner_t`` is plain data
     ``fan_learn(&learner, x, label)``          adds a row with the number of its label, or with
                                                an array of targets; 0: it is refused
-    ``fan_add_label(&learner.labels, text)``   the number of a label, new or not; -1: no room
+    ``fan_add_label(&learner.labels, text)``   the number of a label, new or not; -1: no room,
+                                               or a text that home does not read
+    ``fan_seal(&learner)``                     notes the CRC-32 of a learner, before its bytes are
+                                               stored in flash memory
+    ``fan_is_sound(&learner)``                 1 if bytes read again were sealed by a program of
+                                               this model; 0: call ``fan_begin``
     ``fan_send(&learner, device, serial,``     sends the sums to `onlinels.devices`, byte by byte
     ``send, to)``
     ``fan_answers_of(NULL)``                   the exported weights, a ``fan_answers_t``
@@ -341,7 +346,8 @@ def header_of(model: Any, prefix: str, weights: str, learn: bool, rows: str, roo
     numbers = enumerators(f"{prefix}_{kind}", texts)
     values |= {"n": str(len(texts)), "first": [*numbers, ""][0]}
     if learn:
-        calls, code = learning(model, prefix, rows, room, expand.text if expand else "")
+        features_of_rows = (expand.text, expand.stack) if expand else ("", 0)
+        calls, code = learning(model, prefix, rows, room, *features_of_rows)
     else:
         made = predicting(parts, f"{prefix}_{LINEAR_NAMES[kind]}", prefix, expand, weights)
         calls = explained(filled(f"call_{kind}", **values))

@@ -110,13 +110,21 @@ COLUMNS_AT_ONCE = 4
 
 FUNCTIONS_OF_LABELS = "predict_label copy_label find_or_add"
 
-FUNCTIONS = "begin learn_row send_learnt answers_of slots_of take_weights answering scores"
+FUNCTIONS = "begin learn_row seal is_sound send_learnt answers_of slots_of take_weights answering"
+FUNCTIONS += " scores"
 
 GIVEN = "value_t real tally_t counted_t expand exported_origin exported_weights exported_intercept"
 GIVEN += " exported_labels RIDGE FINGERPRINT"
 """What functions of the core use beside sizes, and the header defines before them."""
 
 RENAMED = {"send_learnt": "send", "predict_label": "predict", "find_or_add": "add_label"}
+
+
+LABELS_TAKEN = {
+    b"s": "have at most 30 bytes, in UTF-8",
+    b"i": "are integers of 64 bits, without spaces, plus or leading zeros",
+}
+"""New labels, by the first letter of their type."""
 
 
 def sizes_of(m: int, n: int, most: int, is_whole: bool) -> dict[str, int]:
@@ -131,10 +139,18 @@ def sizes_of(m: int, n: int, most: int, is_whole: bool) -> dict[str, int]:
 def bytes_of_sums(sizes: Mapping[str, int], is_whole: bool) -> int:
     """Return the bytes of the sums, but for padding."""
     m, most = sizes["M"], sizes["MOST"]
-    n_columns, n_products, rest = m + most, m * most + most, 24 + sizes["ROOM_FOR_LABELS"]
+    n_columns, n_products, rest = m + most, m * most + most, 28 + sizes["ROOM_FOR_LABELS"]
     if is_whole:
         return rest + 12 * n_columns + 8 * (m * (m + 1) // 2 + n_products)
     return rest + 8 * n_columns + 4 * (sizes["SIZE"] + n_products)
+
+
+def bytes_of_stack(sizes: Mapping[str, int], is_whole: bool, solves: bool) -> int:
+    """Return about the bytes of the stack that the largest call takes: see its arrays."""
+    m, most = sizes["M"], sizes["MOST"]
+    if is_whole:
+        return 12 * (m + most) + 550 if solves else 4 * (m + most) + 150
+    return 16 * m + 12 * most + 500
 
 
 class Export(NamedTuple):
@@ -172,8 +188,13 @@ def export_of(model: Any, room: int, is_whole: bool) -> Export:
     return Export(sizes, arrays, labels, ridge, solves)
 
 
-def learning(model: Any, prefix: str, rows: str, room: int, expand: str) -> tuple[str, str]:
-    """Return how to call what learns, and its code, in which `expand` makes features of a row."""
+def learning(
+    model: Any, prefix: str, rows: str, room: int, expand: str, stack: int
+) -> tuple[str, str]:
+    """Return how to call what learns, and its code.
+
+    `expand` is the code that makes features of a row, with arrays of `stack` bytes.
+    """
     is_whole, given = rows == "int16", export_of(model, room, rows == "int16")
     kind, solves = "label" if given.labels else "target", ["solve"] * given.solves
     functions = [*FUNCTIONS.split(), *(FUNCTIONS_OF_LABELS.split() * bool(given.labels)), *solves]
@@ -190,6 +211,8 @@ def learning(model: Any, prefix: str, rows: str, room: int, expand: str) -> tupl
         "ridge": repr(given.ridge),
         "mark": hex(fingerprint(model)),
         "ram": f"{bytes_of_sums(given.sizes, is_whole):,}",
+        "stack": f"{bytes_of_stack(given.sizes, is_whole, given.solves) + stack:,}",
+        "taken": LABELS_TAKEN.get(given.labels[:1]),
         "target": "label" if given.labels else "y",
     }
     parts = ["\n" + filled("settings", **values)]
@@ -198,4 +221,8 @@ def learning(model: Any, prefix: str, rows: str, room: int, expand: str) -> tupl
     parts += [cut_out([*headers, own], functions, prefix, names), "\n\n"]
     calls = ["calls_to_learn", f"calls_of_{kind}", *(["calls_to_solve"] * given.solves)]
     calls_of_all = "".join(filled(each, **values) for each in (*calls, "calls_of_slots"))
-    return explained(calls_of_all), "".join([*parts, filled(f"learn_{kind}", **values)])
+    notes = filled("notes_to_learn", **values)
+    if room:
+        notes += filled("note_of_labels", **values)
+    code = "".join([*parts, filled(f"learn_{kind}", **values)])
+    return explained(calls_of_all) + notes.rstrip("\n"), code

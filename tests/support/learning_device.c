@@ -63,6 +63,16 @@ int sent(uint64_t device, int serial, uint8_t *to)
     return fan_send(&learner, device, (uint32_t)serial, send_byte, &to) == size ? (int)size : -1;
 }
 
+/* Memory that is sealed, damaged or erased. */
+void seal(void);
+void seal(void) { fan_seal(&learner); }
+
+int is_sound(void);
+int is_sound(void) { return fan_is_sound(&learner); }
+
+void *held(void);
+void *held(void) { return &learner; }
+
 float solve(void);
 float solve(void)
 {
