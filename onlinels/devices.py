@@ -157,8 +157,7 @@ def read_device(content: bytes, model: Any) -> DeviceRows:
     """
     sent = checked_bytes("content", content, model)
     merged, sums = _merged([sent], model, lambda line: None), _sums_of(sent, model)
-    rounding = min(1.0, sums.rounding + sums.underflow)
-    return DeviceRows(sent.device, sent.serial, int(sums.tally[0]), rounding, merged)
+    return DeviceRows(sent.device, sent.serial, int(sums.tally[0]), sums.error, merged)
 
 
 def merge_devices(
@@ -402,6 +401,11 @@ class _Sums(NamedTuple):
     origin: Any
     table: Any
 
+    @property
+    def error(self) -> float:
+        """Bound of all errors, relative to the sums of squares."""
+        return min(1.0, self.rounding + self.underflow)
+
 
 def checked_bytes(name: str, content: Any, model: Any) -> SentBytes:
     """Return bytes whose head, size and CRC-32 fit a model."""
@@ -470,10 +474,10 @@ def _sums_of(sent: SentBytes, model: Any) -> _Sums:
 def _underflow(sums: _Sums, dtype: str) -> float:
     """Return a bound of what underflow has taken from the sums, relative to sums of squares.
 
-    Each row's product, and its addition, may lose the smallest normal number. The errors of the
-    sums of squares double this bound at most, if it is below 1. A square of 0 has lost all, unless
-    its column is constant. Then its products are 0, too, and neighbours of the constant in float32
-    are further from it than the root of the smallest number, or the constant is 0.
+    A product and its addition may each lose numbers up to the smallest normal one. Sums of squares
+    that have lost half of themselves double the bound. One of 0 has lost all, unless the column is
+    constant: then its products are 0, and its mean is 0, or so large that values beside it in this
+    precision have squares that do not underflow.
     """
     least, squares = np.finfo(dtype), sums.table[:, -1]
     products, m = sums.table[:, 1:-1], sums.table.shape[1] - 2
@@ -496,8 +500,7 @@ def _merged(sent: Iterable[SentBytes], model: Any, tell: Callable[[str], None]) 
     merged = last.empty()
     for each in sent:
         sums = _sums_of(each, model)
-        rounding = min(1.0, sums.rounding + sums.underflow)
-        told = f"rounded by up to {rounding:.0e}" if rounding else "exact"
+        told = f"rounded by up to {sums.error:.0e}" if sums.error else "exact"
         tell(f"device {each.device}: number {each.serial}, {int(sums.tally[0]):,} rows, {told}")
         if sums.tally[0]:
             part = _learnt(f"device {each.device}", sums, last)
@@ -576,7 +579,7 @@ def _definite(sums: _Sums) -> tuple[Floats, Floats, Floats]:
     """
     m = sums.table.shape[1] - 2
     gram, cross, squares = sums.table[:m, 1:-1], sums.table[m:, 1:-1].T, sums.table[m:, -1]
-    share, most = sums.rounding / sums.tally[0] ** 0.5, 4.0 * (sums.rounding + sums.underflow)
+    share, most = sums.rounding / sums.tally[0] ** 0.5, 4.0 * sums.error
     while True:
         try:
             check_products(gram, cross, squares, share or CHECKED_RIDGE)

@@ -146,7 +146,7 @@ def bytes_of_sums(sizes: Mapping[str, int], is_whole: bool) -> int:
 
 
 def bytes_of_stack(sizes: Mapping[str, int], is_whole: bool, solves: bool) -> int:
-    """Return about the bytes of the stack that the largest call takes: see its arrays."""
+    """Return about the bytes of the stack that solving or learning takes on a Cortex-M4."""
     m, most = sizes["M"], sizes["MOST"]
     if is_whole:
         return 12 * (m + most) + 550 if solves else 4 * (m + most) + 150
