@@ -112,7 +112,7 @@ int main(void)
         return 1;
     if (memory)
         read_bytes(memory, &flash, sizeof(flash));
-    else
+    if (!fan_is_sound(&flash.learner)) /* the first start, damaged memory, or another header */
         fan_begin(&flash.learner);
     fan_answers_t answers = fan_answers_of(fan_answering(&slots));
     for (int command; (command = getc(line)) != EOF;) {
@@ -133,6 +133,7 @@ int main(void)
     }
     FILE *told = fopen("ticks", "w");
     memory = fopen("flash", "wb");
+    fan_seal(&flash.learner);
     fwrite(&flash, sizeof(flash), 1, memory);
     for (int what = 0; what < 3; what++)
         fprintf(told, "%lu %lu\n", ticks_of[what], count_of[what]);

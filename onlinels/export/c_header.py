@@ -279,7 +279,7 @@ def c(
     Rows are learnt by the same functions as here: with "float32" about the running mean in single
     precision, up to 16,777,216 rows, each value up to 1e15; with "int16" about the first row in
     64-bit integers. Rows with other values or unknown labels are refused. Nothing decays. A row of
-    64 features takes 24,800 instructions of a Cortex-M4, or 16,700 with "int16"; the sums take 10
+    64 features takes 24,800 instructions of a Cortex-M4, or 16,800 with "int16"; the sums take 10
     or 19 kB.
 
     ``fan_solve`` exists up to 32 features, for models without priors. It takes ``FAN_MEMORY``
