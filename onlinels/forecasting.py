@@ -39,7 +39,7 @@ __all__ = ["DirectForecaster"]
 VALUE_MISSING_REMEDY = "Fill a gap with the forecast of this step, or with the last value."
 
 ROW_IS_SKIPPED = (
-    "The row that was refused has the features of the value {} steps ago. This row is skipped. "
+    "The row that was refused, with the features of {}, is skipped. "
     "The value passed now is kept: do not pass it again."
 )
 
@@ -194,9 +194,9 @@ class DirectForecaster(Forecaster):
         ------
         TypeError, ValueError
             If the value is not a finite number, or a model rejects the features. Nothing is learnt
-            then, and the value may be passed again. If one model for all steps rejects the row of
-            an earlier value, a note on the exception says so: this row is skipped, and the value
-            is kept.
+            then, and the value may be passed again. If a model rejects a row only when its values
+            are known, a note on the exception says so: the model skips this row, and the value is
+            kept.
         """
         if isinstance(y, Mapping):
             remedy = "Pass the value first: learn_one(y, x). Only a pipeline takes (x, y)."
@@ -210,9 +210,10 @@ class DirectForecaster(Forecaster):
             try:
                 self._teach(values, features)
             except Exception as error:
-                if not self._is_joint or self.horizon == 1:
+                if self._is_joint and self.horizon == 1:
                     raise
-                error.add_note(ROW_IS_SKIPPED.format(self.horizon - 1))
+                late = f"the value {self.horizon - 1} steps ago" if self._is_joint else "this value"
+                error.add_note(ROW_IS_SKIPPED.format(late))
                 vars(self).update(_values=values, _features=features)
                 raise
             vars(self).update(_values=values, _features=features)
@@ -228,8 +229,14 @@ class DirectForecaster(Forecaster):
             steps = {step: values[self.horizon - step] for step in range(1, self.horizon + 1)}
             self._models[0].learn_one(self._row(values[self.horizon :], features[-1]), steps)
             return
+        errors = []
         for step, model in enumerate(self._models[:n_learnt], 1):
-            model.learn_one(self._row(values[step:], features[0]), values[0])
+            try:
+                model.learn_one(self._row(values[step:], features[0]), values[0])
+            except Exception as error:  # The lags of other steps are other values.
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def forecast(self, horizon: int, xs: Iterable[Mapping[Any, Any]] | None = None) -> list[float]:
         """Return the forecasts of the next steps.

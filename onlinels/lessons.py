@@ -130,6 +130,11 @@ class LessonBook:
             if key in self.lessons:
                 remedy = "Pass another key, or remove the lesson first."
                 raise refusal("key", f"is {key!r}, which has a lesson", "a new key", remedy)
+            first = next((row for row, _ in self.lessons.values() if np.ndim(row)), None)
+            if first is not None and np.ndim(x) and np.shape(x) != np.shape(first):
+                remedy = "Pass arrays of one shape: others could not leave again."
+                expected = f"{np.shape(first)} as in other lessons"
+                raise refusal("x", f"has the shape {np.shape(x)}", expected, remedy)
             self._change(key, (x, read_label(y)))
 
     def correct(self, key: Key, y: Label) -> None:
@@ -206,7 +211,8 @@ def suspects_of(model: Any, lessons: Mapping[Key, tuple[Any, Label]]) -> list[Su
         return []
     rows, labels = zip(*lessons.values(), strict=True)
     are_arrays = all(isinstance(x, np.ndarray) for x in rows)
-    scores = leave_one_out_scores(model, np.stack(rows) if are_arrays else [*rows], labels)
+    samples = [{"image": x} if np.ndim(x) > 1 else x for x in rows]  # Some may be dicts.
+    scores = leave_one_out_scores(model, np.stack(rows) if are_arrays else samples, labels)
     classes = model.classes
     counts: Any = linear_layer(model)._state.counts
     found = []

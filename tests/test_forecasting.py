@@ -302,7 +302,7 @@ def test_a_row_that_a_step_refuses_later_is_skipped():
             forecaster.learn_one(float(now % 4), {"hour": 99 if now == 20 else 1})
         except KeyError as error:
             told.append((now, error.__notes__))
-    assert told == [(22, [ROW_IS_SKIPPED.format(2)])]
+    assert told == [(22, [ROW_IS_SKIPPED.format("the value 2 steps ago")])]
     assert forecaster.models[0][-1].count == 26
     without = DirectForecaster(LeastSquaresRegressor(), 1, 1)
     for now in range(30):
@@ -345,3 +345,21 @@ def test_features_that_are_named_like_lags_are_refused():
         with pytest.raises(ValueError, match=r"x\['y-1'\] has the name of a lag, expected another"):
             call()
     assert onlinels.dumps(forecaster) == before
+
+
+@pytest.mark.parametrize("last", [LeastSquaresRegressor, StreamRegressor])
+def test_a_lag_that_a_step_of_a_pipeline_refuses_costs_some_rows_alone(last):
+    def logs(x):
+        return {name: math.log(value) for name, value in x.items()}
+
+    model = DirectForecaster(compose.FuncTransformer(logs) | last(), 3, [1, 2])
+    refused = []
+    for step in range(60):
+        try:
+            model.learn_one(0.0 if step == 30 else 2.0 + math.sin(step))
+        except ValueError as error:
+            refused.append((step, error.__notes__))
+    # Lags 1 and 2 of the three steps ahead.
+    assert refused == [(k, [ROW_IS_SKIPPED.format("this value")]) for k in (31, 32, 33, 34)]
+    assert len(model.forecast(3)) == 3
+    assert [list(each.steps.values())[-1].count for each in model.models] == [56, 55, 54]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import onlinels
 from onlinels import LeastSquaresClassifier, ShallowConvClassifier
 from onlinels.lessons import LessonBook, leave_one_out_scores
+from support.digits_network import IMAGES, LABELS
 
 
 def rows_and_labels(seed, n=30, n_features=4):
@@ -199,3 +200,26 @@ def test_a_row_whose_memory_is_used_again_stays():
 def test_models_that_cannot_unlearn_are_refused(make, kind, message):
     with pytest.raises(kind, match=message):
         LessonBook(make())
+
+
+def test_arrays_of_lessons_have_one_shape():
+    random = np.random.default_rng(0)
+    book = LessonBook(LeastSquaresClassifier(ridge=1.0))
+    for key in range(8):
+        book.add(key, random.random(6), "ab"[key % 2])
+    for size in (5, 7):
+        with pytest.raises(
+            ValueError, match=r"shape \(., ?\), expected \(6,\) as in other lessons"
+        ):
+            book.add("other", random.random(size), "a")
+    assert len(book.lessons) == book.model.count == 8
+    book.remove(3)
+
+
+def test_images_of_lessons_may_be_arrays_and_dicts():
+    book, dicts = LessonBook(network()), LessonBook(network())
+    for key, image in enumerate(IMAGES[20:40]):
+        label = int(LABELS[20 + key])
+        book.add(key, {"image": image} if key % 3 else image, label)
+        dicts.add(key, {"image": image}, label)
+    assert book.suspects() == dicts.suspects()
