@@ -628,3 +628,16 @@ def test_a_rest_of_a_row_as_an_error_changes_nothing():
         model.unlearn_one({"a": 1.0, "b": float(np.float32(0.1))}, 1.0)
     model.unlearn_one({"a": 1.0, "b": 0.1}, 1.0)
     assert model.feature_names == ("a",)
+
+
+def test_without_an_intercept_a_removal_of_all_weight_leaves_no_rounding_of_a_mean():
+    model = LeastSquaresClassifier(ridge=0.1, fit_intercept=False)
+    model.learn_many(np.array([[0.5, 0.8], [0.6, 0.9]]), ["dog", "cat"], w=[0.0, 0.0])
+    row, weight = np.array([0.9, 0.6]), 0.9 * 0.3
+    model.learn_one(row, "dog", w=weight)
+    # A last digit of the weight is left.
+    model.unlearn_one(row, "dog", w=np.nextafter(weight, 0.0))
+    model.learn_one(np.array([0.4, 0.3]), "cat", w=0.4)
+    gram, cross = 0.4 * np.outer([0.4, 0.3], [0.4, 0.3]), 0.4 * np.array([0.4, 0.3])
+    weights = np.linalg.solve(gram + 0.1 * np.eye(2), cross)
+    assert model.output_weights[:, model.classes.index("cat")] == pytest.approx(weights, rel=1e-9)

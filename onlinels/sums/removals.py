@@ -140,6 +140,7 @@ class Rounding(NamedTuple):
         removed: float,
         count: int,
         n_rows: int,
+        is_centred: bool,
     ) -> Rounding:
         """Return the errors after rows are removed.
 
@@ -151,12 +152,14 @@ class Rounding(NamedTuple):
             Weights of all rows before the removal, and of the rows removed.
         count, n_rows : int
             Numbers of rows before the removal, and of rows removed.
+        is_centred : bool
+            Whether the sums are about a mean.
         """
         each = self.relative(count, n_rows)
         # The mean moves by share * difference, and rounds as it does so. Squares about it contain
         # share * past * difference**2, which is at most all of them.
         left = past - removed
-        share = removed / left if left > 0.0 else 0.0
+        share = removed / left if is_centred and left > 0.0 else 0.0
         of_mean = 2.0 * EPS * share * squares
         wholes = squares % 1.0 == 0.0, removed_squares % 1.0 == 0.0, squares <= MAX_WHOLE
         if np.logical_and.reduce(wholes).all():
