@@ -276,7 +276,7 @@ class KeyedRows:
         """Learn a row, without a key if its forecast was the oldest of too many."""
         key = self._first + number
         may_lack = self._n_asked - number > self._last.max_waiting
-        if not may_lack or key in self._last.waiting.keys:
+        if not may_lack or (key,) in self._last._state.waiting:
             given["key"] = key
         self._model.learn_one(x, y, **given)
 

@@ -210,9 +210,11 @@ def suspects_of(model: Any, lessons: Mapping[Key, tuple[Any, Label]]) -> list[Su
     if not lessons:
         return []
     rows, labels = zip(*lessons.values(), strict=True)
-    are_arrays = all(isinstance(x, np.ndarray) for x in rows)
-    samples = [{"image": x} if np.ndim(x) > 1 else x for x in rows]  # Some may be dicts.
-    scores = leave_one_out_scores(model, np.stack(rows) if are_arrays else samples, labels)
+    if all(isinstance(x, np.ndarray) for x in rows):
+        X: Any = np.stack(rows)
+    else:  # Images among dicts are dicts, too.
+        X = [{"image": x} if np.ndim(x) > 1 else x for x in rows]
+    scores = leave_one_out_scores(model, X, labels)
     classes = model.classes
     counts: Any = linear_layer(model)._state.counts
     found = []

@@ -32,7 +32,21 @@ WORTHWHILE = 0.6
 instead of 11 MB, in 0.4 s instead of 0.01 s; to load it takes 0.3 s.
 """
 
-ROW_OF_BYTES = 8
+MIN_SQUARE = 2.0**-1000
+"""Sums of squares below this count as this, so that units and their inverses are finite."""
+
+BYTES = 8
+"""Bytes of a number, which are compressed apart: the first of all numbers, then the second."""
+
+
+def _slices(values: Floats) -> list[Floats]:
+    """Return whole numbers of values * SLICE, of the rest * SLICE, and of its rest * SLICE."""
+    slices, rest = [], values
+    for _ in range(3):
+        rest = rest * SLICE
+        slices.append(np.rint(rest))
+        rest = rest - slices[-1]
+    return slices
 
 
 def sliced_product(left: Floats, right: Floats) -> Floats:
@@ -42,15 +56,8 @@ def sliced_product(left: Floats, right: Floats) -> Floats:
     numbers below 2^53, so they are exact in whatever order BLAS adds them (S. M. Rump, T. Ogita
     and S. Oishi, "Accurate floating-point summation", 2008, name the principle).
     """
-    slices = []
-    for rest in (left, right):
-        of_side = []
-        for _ in range(3):
-            rest = rest * SLICE
-            of_side.append(np.rint(rest))
-            rest = rest - of_side[-1]
-        slices.append(of_side)
-    (a, b, c), (x, y, z) = slices[0], (each.T for each in slices[1])
+    a, b, c = _slices(left)
+    x, y, z = (each.T for each in _slices(right))
     third = product(a, z) + product(c, x) + product(b, y)
     second = product(a, y) + product(b, x)
     whole: Floats = ((third / SLICE + second) / SLICE + product(a, x)) / SLICE**2
@@ -125,7 +132,7 @@ class LowRank(NamedTuple):
         steps = np.concatenate([_ordered(one) - _ordered(other) for one, other in pairs])
         # Small numbers of either sign have small values, whose upper bytes compress to nothing.
         small = ((steps << 1) ^ (steps >> 63)).astype("<i8")
-        planes = small.view(np.uint8).reshape(-1, ROW_OF_BYTES).T
+        planes = small.view(np.uint8).reshape(-1, BYTES).T
         text = zlib.compress(np.ascontiguousarray(planes).data, 1)
         new = new._replace(differences=np.frombuffer(text, dtype=np.uint8))
         stored = sum(part.nbytes for panel in matrix.panels for part in panel)
@@ -166,14 +173,14 @@ class LowRank(NamedTuple):
         n_entries = len(self.units) * (len(self.units) + 1) // 2
         reader = zlib.decompressobj()
         try:
-            text = reader.decompress(self.differences.tobytes(), ROW_OF_BYTES * n_entries)
+            text = reader.decompress(self.differences.tobytes(), BYTES * n_entries)
         except zlib.error as error:
             raise ValueError("the digits of sums of products cannot be read") from error
         if reader.decompress(reader.unconsumed_tail, 1) or not (
-            reader.eof and len(text) == ROW_OF_BYTES * n_entries
+            reader.eof and len(text) == BYTES * n_entries
         ):
             raise ValueError("the digits of sums of products are not as many as their entries")
-        planes = np.frombuffer(text, dtype=np.uint8).reshape(ROW_OF_BYTES, n_entries)
+        planes = np.frombuffer(text, dtype=np.uint8).reshape(BYTES, n_entries)
         values = np.ascontiguousarray(planes.T).view("<u8").ravel()
         steps = (values >> 1).astype(np.int64) ^ -(values & 1).astype(np.int64)
         matrix = self._rounded()
@@ -183,7 +190,3 @@ class LowRank(NamedTuple):
             above[:] = exact[: above.size].reshape(above.shape, order="F")
             corner.T[np.tril_indices(len(corner))] = exact[above.size :]
         return matrix
-
-
-MIN_SQUARE = 2.0**-1000
-"""Sums of squares below this count as this, so that units and their inverses are finite."""
