@@ -1,4 +1,4 @@
-"""Save A'A of few rows as a factor with as many columns as rows, exactly."""
+"""Save A'A of few rows, and its inverse with a ridge, as a factor with as many columns as rows."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ instead of 11 MB, in 0.4 s instead of 0.01 s; to load it takes 0.3 s.
 
 MIN_SQUARE = 2.0**-1000
 """Sums of squares below this count as this, so that units and their inverses are finite."""
+
+NONE = np.zeros(0)
+"""The diagonal of D^-1 of A'A, which has no ridge."""
 
 BYTES = 8
 """Bytes of a number, which are compressed apart: the first of all numbers, then the second."""
@@ -86,18 +89,20 @@ def _upper_entries(matrix: PackedSymmetric) -> list[Floats]:
     whole=lambda low_rank: low_rank.matrix(),
 )
 class LowRank(NamedTuple):
-    """A'A as U F F' U, plus what rounding leaves between the two.
+    """A'A as U F F' U, or P = (A'A + D)^-1 as D^-1 - U F F' U, plus what rounding leaves of them.
 
     Loaded, it is the same `PackedSymmetric`, to the last bit.
 
     Attributes
     ----------
     units : ndarray (size,)
-        The diagonal of U: powers of two, at least the roots of the diagonal of A'A.
+        The diagonal of U: powers of two, at least the roots of the diagonal of U F F' U.
     factor : ndarray (size, rank)
         F, with values of at most 1.
     differences : ndarray of uint8
         For every entry of the upper triangle, the number of floats between both, compressed.
+    without_rows : ndarray (size,) or (0,)
+        The diagonal of D^-1; none for A'A.
 
     Examples
     --------
@@ -111,21 +116,31 @@ class LowRank(NamedTuple):
     units: Floats
     factor: Floats
     differences: np.ndarray[Any, np.dtype[np.uint8]]
+    without_rows: Floats = NONE
 
     @classmethod
     @ignoring("over", "invalid")
-    def of(cls, matrix: PackedSymmetric, n_rows: int) -> LowRank | PackedSymmetric:
-        """Return a matrix of `n_rows` rows in this form, or as it is if it would not be smaller."""
+    def of(
+        cls, matrix: PackedSymmetric, n_rows: int, without_rows: Floats = NONE
+    ) -> LowRank | PackedSymmetric:
+        """Return a matrix of `n_rows` rows in this form, or as it is if it would not be smaller.
+
+        `without_rows` is the diagonal of D^-1 if the matrix is P, finite.
+        """
         size = matrix.size
         is_of_few = n_rows <= min(MAX_ROWS, MAX_SHARE_OF_ROWS * size)
         if not (is_of_few and MIN_COLUMNS <= size <= MAX_COLUMNS):
             return matrix
-        units = np.ldexp(1.0, np.frexp(np.sqrt(np.maximum(matrix.diagonal(), MIN_SQUARE)))[1])
+        squares = without_rows - matrix.diagonal() if without_rows.size else matrix.diagonal()
+        units = np.ldexp(1.0, np.frexp(np.sqrt(np.maximum(squares, MIN_SQUARE)))[1])
         scaled = matrix.scaled(1.0 / units).square()
+        if without_rows.size:
+            np.negative(scaled, out=scaled)
+            np.fill_diagonal(scaled, squares / units**2)
         upper, pivots, rank, _ = dpstrf(scaled, lower=0, overwrite_a=1)
         factor = np.zeros((size, min(rank, MAX_ROWS)))
         factor[pivots - 1] = np.triu(upper[: factor.shape[1]]).T
-        new = cls(units, factor, np.zeros(0, dtype=np.uint8))
+        new = cls(units, factor, np.zeros(0, dtype=np.uint8), without_rows)
         if not new.is_exact:  # Removals may leave anything where sums of squares are 0.
             return matrix
         pairs = zip(_upper_entries(matrix), _upper_entries(new._rounded()), strict=True)
@@ -139,13 +154,17 @@ class LowRank(NamedTuple):
         return new if sum(each.nbytes for each in new) < WORTHWHILE * stored else matrix
 
     def _rounded(self) -> PackedSymmetric:
-        """Return U F F' U, with the same bits on every machine."""
+        """Return U F F' U, or D^-1 less this, with the same bits on every machine."""
         matrix = PackedSymmetric(len(self.units))
         for panel in matrix.panels:
             stop = panel.columns.stop
             columns = sliced_product(self.factor[:stop], self.factor[panel.columns])
             columns *= self.units[:stop, None]
             columns *= self.units[panel.columns]
+            if self.without_rows.size:
+                np.negative(columns, out=columns)
+                own = columns[panel.columns]
+                own.flat[:: len(panel.corner) + 1] += self.without_rows[panel.columns]
             panel.above[:], panel.corner[:] = columns[: panel.start], columns[panel.start :]
             panel.corner[np.tril_indices(len(panel.corner), -1)] = 0.0
         return matrix
@@ -157,12 +176,13 @@ class LowRank(NamedTuple):
 
     def _fits(self) -> bool:
         """Return whether the parts, which may come from a file, fit each other."""
-        units, factor, differences = self
+        units, factor, differences, without_rows = self
         if not all(type(each) is np.ndarray for each in self) or factor.ndim != 2:
             return False
         size, n_rows = factor.shape
         fits = is_array(units, size) and is_array(factor, size, n_rows) and n_rows <= MAX_ROWS
         fits = fits and is_array(differences, differences.size, dtype=np.uint8)
+        fits = fits and is_array(without_rows, size if without_rows.size else 0)
         fits = fits and MIN_COLUMNS <= size <= MAX_COLUMNS
         return fits and self.is_exact and bool(((units > 0.0) & (units < np.inf)).all())
 

@@ -15,7 +15,8 @@ from onlinels.core.reference import absorb, leverage_of
 from onlinels.numerics import Calls, are_columns, is_array, restore, shallow_copy
 from onlinels.saving import savable
 from onlinels.sums.axes import Places, Room, gathered, grown, is_growth
-from onlinels.sums.packed import symmetric
+from onlinels.sums.low_rank import MIN_COLUMNS, LowRank
+from onlinels.sums.packed import PackedSymmetric, symmetric
 
 BLOCK_ROWS, BLOCK_ROWS_OF_MANY = 32, 64
 """Number of rows of a block that is predicted at once, with up to 320 features and with more.
@@ -85,6 +86,9 @@ class Recursion:
     array([[2.]])
     """
 
+    # Number of rows, at most, that have changed B: set where a file is written.
+    n_rows: int | None = None
+
     def __init__(self, n_features: int, n_targets: int, ridge: float, least: float = 0.0) -> None:
         self.ridge, self.least, self.trust = float(ridge), least, 1.0
         # In Fortran order: BLAS would silently work on a copy of an array in another order.
@@ -106,8 +110,20 @@ class Recursion:
     def said(self) -> dict[str, Any]:
         """Return what files hold."""
         self.settle()
-        said = {name: each for name, each in vars(self).items() if name != "numbers"}
+        said = {
+            name: each for name, each in vars(self).items() if name not in ("numbers", "n_rows")
+        }
+        penalties = self.penalties
+        if self.n_rows is not None and len(penalties) >= MIN_COLUMNS and penalties.all():
+            upper = PackedSymmetric.of(self.inverse)
+            said["inverse"] = LowRank.of(upper, self.n_rows, self.factors[SCALE] / penalties)
         return said | {name: getattr(self, name) for name in VECTORS}
+
+    def for_file(self, n_rows: int) -> Recursion:
+        """Return this recursion for a file, which holds B of so many rows in the smallest form."""
+        new = shallow_copy(self)
+        new.n_rows = n_rows
+        return new
 
     def __getstate__(self) -> dict[str, Any]:
         self.settle()
@@ -117,6 +133,8 @@ class Recursion:
         if "numbers" not in state:
             # Files, and pickles of earlier versions, hold the views.
             others = dict(state)
+            if type(others["inverse"]) is PackedSymmetric:
+                others["inverse"] = others["inverse"].square()
             *vectors, weights = (others.pop(name) for name in VECTORS)
             if not (are_columns(weights) and all(is_array(each, each.size) for each in vectors)):
                 raise ValueError("the arrays of a recursion are of other types")
