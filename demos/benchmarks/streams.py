@@ -11,9 +11,7 @@ coverage of 90% intervals and microseconds. `late_labels` and `late_numbers` lea
 number of further rows has been predicted, "random" numbers (150 on average), or 100 for a random
 "fifth" of the rows and the others never; rows count from the first label on. With "keys", every row
 has its number as key. The width of intervals is that relative to the narrowest constant band around
-the same forecasts with the same coverage. `first_faults` is the log-loss where the first fault of a
-machine comes at row 2,000 and labels 400 rows late, of models that know the class beforehand and of
-others.
+the same forecasts with the same coverage.
 
 `stream_sources.py` describes the streams and the files of the folders --data and --others. Every
 finished run is a line of --results, so the same command continues after an interruption. --peers
@@ -80,7 +78,6 @@ from stream_sources import (
 )
 
 from onlinels import (
-    CalibratedClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
@@ -333,11 +330,8 @@ def main() -> int:
     arguments = parse_arguments()
     failed: dict[str, str] = {}
     for name in arguments.only:
-        if name == FAULTS:
-            report_first_faults(10 if arguments.quick else 1)
-        else:
-            table = measure_part(name, arguments, failed)
-            (report_late if name.startswith("late") else report)(name, table)
+        table = measure_part(name, arguments, failed)
+        (report_late if name.startswith("late") else report)(name, table)
     print(f"{machine()}, one thread. Most rows of a stream: {arguments.rows or 'all'}.")
     for name, message in failed.items():
         print(f"Not measured: {name}. {message}", file=sys.stderr)
@@ -496,54 +490,9 @@ def shown(score: float, part: Part) -> str:
     return f"{score:.1%}" if part.best is max else f"{score:.3g}"
 
 
-# -- the first fault ------------------------------------------------------------------------------
-
-FAULTS = "first_faults"
-FAULT_SHARES = 0.1, 0.2, 0.5, 1.0
-"""Shares of faults among the rows from the first fault on."""
-FIRST_FAULT, FAULTS_LATE, JUDGED = 2000, 400, 1000
-"""Row of the first fault, the delay of labels, and the number of rows judged from there on."""
-
-
-def fault_rows(share: float, first: int, n_rows: int) -> list[Row]:
-    """Return rows of five features, of which two are 3 standard deviations higher in a fault."""
-    random = np.random.default_rng(0)
-    X, is_fault = random.normal(size=(n_rows, 5)), random.random(n_rows) < share
-    is_fault[:first], is_fault[first] = False, True
-    X[is_fault, :2] += 3.0
-    samples = (dict(zip("abcde", row, strict=True)) for row in X.tolist())
-    return [(x, "fault" if y else "ok") for x, y in zip(samples, is_fault, strict=True)]
-
-
-def report_first_faults(divisor: int) -> None:
-    """Print log-losses after the first fault, with the numbers of rows divided."""
-    first, late, judged = (n // divisor for n in (FIRST_FAULT, FAULTS_LATE, JUDGED))
-    title = f"log-loss of {judged} rows, first fault at row {first}, labels {late} late"
-    table = table_of(title, *(f"{share:.0%} faults" for share in FAULT_SHARES))
-    given: dict[str, Any] = {"labels": ["ok", "fault"]}
-    discriminants = LeastSquaresClassifier(priors="learnt")
-    for name, model in {
-        "StreamClassifier()": StreamClassifier(),
-        "StreamClassifier(labels=...)": StreamClassifier(**given),
-        "CalibratedClassifier(...)": CalibratedClassifier(LeastSquaresClassifier()),
-        "with labels=...": CalibratedClassifier(LeastSquaresClassifier(), **given),
-        'and priors="learnt"': CalibratedClassifier(discriminants, **given),
-    }.items():
-        losses = []
-        for share in FAULT_SHARES:
-            rows = fault_rows(share, first, first + judged)
-            answers, *_ = answers_of(model.clone(), rows, "predict_proba_one", str(late))
-            judged_rows = zip(answers[first:], rows[first:], strict=True)
-            losses.append(
-                np.mean([-np.log(max(p.get(y, 0.0), FLOOR)) for p, (_, y) in judged_rows])
-            )
-        table.add_row(name, *(f"{loss:.2f}" for loss in losses))
-    print_table(table)
-
-
 def parse_arguments() -> argparse.Namespace:
     parser = make_parser(__doc__)
-    add, parts = parser.add_argument, [*PARTS, FAULTS]
+    add, parts = parser.add_argument, list(PARTS)
     add("--only", nargs="+", choices=parts, metavar="PART", help=f"any of {', '.join(parts)}")
     add("--streams", nargs="+", metavar="STREAM", help="only these streams")
     add("--rows", type=positive, help="most rows of a stream, the first ones (default: all)")
