@@ -31,41 +31,7 @@ FEATURES, N_LABELS, N_ROWS = (8, 16, 32, 64, 96), 3, 300
 
 STEPS = ("to learn", "to predict", "flash to solve", "to solve")
 
-EMPTY = "int main(void) { return 0; }\n"
-
-PREDICTS = """#include <stdint.h>
-#include MODEL
-int main(void)
-{
-    static VALUE x[M];
-    return PREDICT(x);
-}
-"""
-
-LEARNS = """#include "fan.h"
-static fan_learner_t learner;
-static uint8_t slots[2][4096], received[4096];
-static void send(void *to, uint8_t byte) { *(volatile uint8_t *)to = byte; }
-static int write_flash(void *to, int slot, size_t at, const uint8_t *bytes, size_t size)
-{
-    return ((int (*)(int, size_t, const uint8_t *, size_t))to)(slot, at, bytes, size);
-}
-int main(void)
-{
-    static fan_value_t x[FAN_N_FEATURES];
-    const fan_slots_t s = fan_slots_of(slots[0], slots[1], 4096, 8, write_flash, (void *)main);
-    fan_begin(&learner);
-    fan_learn(&learner, x, 0);
-    fan_send(&learner, 1, 1, send, received);
-    fan_take_weights(&s, received, sizeof(received));
-    fan_answers_t answers = fan_answers_of(fan_answering(&s));
-#ifdef SOLVES
-    static float memory[FAN_MEMORY];
-    fan_solve(&learner, memory, &answers);
-#endif
-    return (int)fan_predict(&answers, x);
-}
-"""
+SOURCE = Path(__file__).with_suffix(".c")
 OTHER_RAM = 3 * 4096
 """Bytes of the slots, which are flash memory, and of the weights received."""
 
@@ -137,7 +103,7 @@ def predicted(m: int, folder: Path, call: str, kind: str, *flags: str) -> tuple[
     own = f"-DM={m}", f"-DVALUE={kind}", '-DMODEL="model.h"', f"-DPREDICT(x)={call}", *flags
     X = rows_of(m)[0].astype({"float": np.float32, "double": np.float64}[kind])
     run(build(HERE / "answers.c", folder, *own, on_board=True), X.tobytes())
-    return bytes_of(PREDICTS, folder, *own)[0], instructions(folder)[0]
+    return bytes_of(folder, "-DPREDICTS", *own)[0], instructions(folder)[0]
 
 
 def learnt(m: int, folder: Path, rows: str) -> tuple[float, ...]:
@@ -154,17 +120,15 @@ def learnt(m: int, folder: Path, rows: str) -> tuple[float, ...]:
     program = build(HERE / "fan.c", folder, *flags, on_board=True)
     run(program, b"".join(line))
     steps, sent = instructions(folder), len(run(program, b"S\1\0\0\0"))
-    flash, ram = bytes_of(LEARNS, folder)
-    solving = bytes_of(LEARNS, folder, *flags)[0] - flash
+    flash, ram = bytes_of(folder, "-DLEARNS")
+    solving = bytes_of(folder, "-DLEARNS", *flags)[0] - flash
     return flash, ram - OTHER_RAM, sent, steps[0], steps[1], solving, steps[2]
 
 
-def bytes_of(text: str, folder: Path, *flags: str) -> tuple[int, int]:
+def bytes_of(folder: Path, *flags: str) -> tuple[int, int]:
     """Return the bytes of flash memory and RAM that a program takes beyond an empty one."""
-    (folder / "sketch.c").write_text(text)
-    (folder / "empty.c").write_text(EMPTY)
-    flash, ram = sizes(build(folder / "sketch.c", folder, *flags, on_board=True))
-    others = sizes(build(folder / "empty.c", folder, on_board=True))
+    flash, ram = sizes(build(SOURCE, folder, *flags, on_board=True))
+    others = sizes(build(SOURCE, folder, on_board=True))
     return flash - others[0], ram - others[1]
 
 

@@ -2,7 +2,6 @@
 
 python demos/benchmarks/streams.py --data folder --others folder
 python demos/benchmarks/streams.py --only labels --streams SEA LED --rows 2000
-python demos/benchmarks/streams.py --peers --data folder    (MOA's forests, in the same tables)
 python demos/benchmarks/streams.py --quick
 
 Every row is predicted and then learnt: `--only labels` measures accuracy, log-loss (of
@@ -14,9 +13,7 @@ has its number as key. The width of intervals is that relative to the narrowest 
 the same forecasts with the same coverage.
 
 `stream_sources.py` describes the streams and the files of the folders --data and --others. Every
-finished run is a line of --results, so the same command continues after an interruption. --peers
-measures MOA's forests, best in an environment of their own with Java
-(`pip install . capymoa torch matplotlib rich scikit-learn`); rows are converted before timing.
+finished run is a line of --results, so the same command continues after an interruption.
 """
 
 from __future__ import annotations
@@ -111,21 +108,6 @@ def encoded(model: Any) -> Any:
     return (texts + values) | model
 
 
-class LastTarget:
-    """Predict the last target."""
-
-    def __init__(self) -> None:
-        self._last = 0.0
-
-    def predict_one(self, _x: Any) -> float:
-        """Return the last target, or 0 at first."""
-        return self._last
-
-    def learn_one(self, _x: Any, y: float) -> None:
-        """Store the target."""
-        self._last = y
-
-
 FORGETS: dict[str, Any] = {"accumulator": "recursive", "forgetting_factor": 0.999}
 CLASSIFIERS: Models = {
     "StreamClassifier": StreamClassifier,
@@ -158,7 +140,7 @@ REGRESSORS: Models = {
     "KNN": lambda: encoded(neighbors.KNNRegressor()),
     "Bayesian": lambda: encoded(linear_model.BayesianLinearRegression(smoothing=0.99)),
     "SGD": lambda: encoded(linear_model.LinearRegression()),
-    "last target": LastTarget,
+    "last target": lambda: dummy.StatisticRegressor(stats.EWMean(1.0)),
     "mean": lambda: dummy.StatisticRegressor(stats.Mean()),
 }
 LATE_REGRESSORS: Models = {
@@ -167,48 +149,6 @@ LATE_REGRESSORS: Models = {
     "LeastSquaresRegressor": lambda: encoded(LeastSquaresRegressor()),
     **{name: REGRESSORS[name] for name in ("SGD", "ARF", "last target", "mean")},
 }
-PEERS = {"MOA ARF": "AdaptiveRandomForestClassifier", "MOA SRP": "StreamingRandomPatches"}
-"""Names in the tables, and CapyMOA's classes: forests of 10 trees, seed 1, one job."""
-
-
-class MoaModel:
-    """A CapyMOA classifier with river's interface."""
-
-    def __init__(self, name: str, schema: Any) -> None:
-        from capymoa import classifier
-
-        self._labels = list(schema.get_label_values())
-        make = getattr(classifier, PEERS[name])
-        self._model = make(schema=schema, random_seed=1, ensemble_size=10, number_of_jobs=1)
-
-    def predict_proba_one(self, instance: Any) -> dict[str, float]:
-        """Return the probability of every label, or {} if MOA returns none."""
-        shares = self._model.predict_proba(instance)
-        return {} if shares is None else dict(zip(self._labels, shares.tolist(), strict=True))
-
-    def learn_one(self, instance: Any, _label: str) -> None:
-        """Learn an instance, which contains its label."""
-        self._model.train(instance)
-
-
-def as_instances(rows: Sequence[Row]) -> tuple[list[Any], Any]:
-    """Return rows as instances of MOA, and their schema."""
-    from capymoa.core import LabeledInstance
-    from capymoa.stream import Schema
-
-    features = list(dict.fromkeys(feature for x, _ in rows for feature in x))
-    labels = list(dict.fromkeys(label for _, label in rows))
-    categories = {"label": [str(label) for label in labels]}
-    schema = Schema.from_custom([*map(str, features), "label"], "label", categories)
-    made = []
-    for x, label in rows:
-        values = np.array([float(x.get(feature, np.nan)) for feature in features])
-        instance = LabeledInstance.from_array(schema, values, labels.index(label))
-        # Created at the first access, then cached.
-        _ = instance.java_instance
-        made.append((instance, str(label)))
-    return made, schema
-
 
 # -- measuring ------------------------------------------------------------------------------------
 
@@ -349,7 +289,7 @@ def measure_part(name: str, arguments: argparse.Namespace, failed: dict[str, str
         rows = list(islice(sources[stream](), arguments.rows))
         for model, late in runs_of(name, rows, arguments.quick):
             key = known | {"stream": stream, "model": model, "late": late}
-            if results.find(key) is None and (model in PEERS) == arguments.peers:
+            if results.find(key) is None:
                 try:
                     results.add(key, measure(name, model, rows, late))
                 except Exception as error:
@@ -379,7 +319,7 @@ def wanted(stream: str, arguments: argparse.Namespace) -> bool:
 def runs_of(name: str, rows: Sequence[Row], quick: bool) -> list[tuple[str, str]]:
     """Return models and delays; half of the rows must come after the first label."""
     part = PARTS[name]
-    models = [*part.models, *(PEERS if name == "labels" else ())]
+    models = list(part.models)
     if name == "late_labels":
         models.remove("Softmax" if len({label for _, label in rows}) == 2 else "logistic")
     if quick:
@@ -397,9 +337,6 @@ def measure(name: str, model: str, rows: Sequence[Any], late: str) -> Figures:
     """Measure a model on a stream."""
     # The garbage of the previous model must not count in the time of this one.
     gc.collect()
-    if model in PEERS:
-        rows, schema = as_instances(rows)
-        return with_labels(MoaModel(model, schema), rows, late, False)
     make = PARTS[name].models[model]
     if name == "late_labels" and make is not StreamClassifier:
         rows = as_numbers(rows)
@@ -412,7 +349,7 @@ def measure(name: str, model: str, rows: Sequence[Any], late: str) -> Figures:
 def report(name: str, table: Table) -> None:
     """Print a table of each figure, and ranks, means and medians over the streams."""
     part = PARTS[name]
-    models = [each for each in [*part.models, *PEERS] if any(each == key[2] for key in table)]
+    models = [each for each in part.models if any(each == key[2] for key in table)]
     streams = list(dict.fromkeys(stream for stream, _, _ in table))
     sheets: dict[str, Floats] = {}
     for figure, form in part.forms.items():
@@ -499,10 +436,9 @@ def parse_arguments() -> argparse.Namespace:
     add("--data", type=folder_of_arrays, help="folder with elec2, gas_drift and wisdm")
     add("--others", type=folder_of_arrays, help="folder with further streams")
     add("--results", type=Path, default=Path("streams.jsonl"), help="file of runs (%(default)s)")
-    add("--peers", action="store_true", help="measure MOA's forests on the streams with labels")
     add("--quick", action="store_true", help=f"{QUICK_ROWS} rows of two streams, quick models")
     arguments = parser.parse_args()
-    arguments.only = ["labels"] if arguments.peers else arguments.only or parts
+    arguments.only = arguments.only or parts
     if arguments.quick:
         arguments.streams = arguments.streams or ["Phishing", "TrumpApproval"]
         arguments.rows = arguments.rows or QUICK_ROWS

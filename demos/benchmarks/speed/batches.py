@@ -1,4 +1,4 @@
-"""Measure batches of rows: learning, predicting before learning, scikit-learn's chunks, workers.
+"""Measure batches of rows: learning, predicting before learning, scikit-learn's chunks.
 
 python demos/benchmarks/speed/batches.py
 python demos/benchmarks/speed/batches.py --only learn partial_fit
@@ -11,18 +11,14 @@ python demos/benchmarks/speed/batches.py --quick
 - partial_fit: chunks of 10,000 rows of 200 correlated columns of different scales beside Ridge.fit
   on all rows and SGD. Every model has its own process with one thread. Memory is the peak beyond
   that before the first chunk and one chunk; errors are those on 20,000 other rows.
-- workers: batches that each task generates, in one and two Dask workers, and in one and two plain
-  processes; and the time of a merge.
 
-`pip install 'onlinels[bench,dask]' polars-ols` installs the peers; what is absent is left out.
+`pip install 'onlinels[bench]' polars-ols` installs the peers; what is absent is left out.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -48,7 +44,6 @@ from common import (
     call_alone,
     compare,
     forget_peak,
-    in_words,
     memory,
     print_table,
     row_slices,
@@ -58,7 +53,7 @@ from common import (
     table_of,
 )
 
-from onlinels import LeastSquaresClassifier, LeastSquaresRegressor, distributed, merge
+from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
 
 N_CLASSES, CHUNK, N_COLUMNS, HELD_OUT = 10, 10_000, 200, 20_000
@@ -300,69 +295,10 @@ def fit_part(model: Any, X: Floats, y: Array, n_classes: int) -> None:
     model.partial_fit(X, y, **({"classes": np.arange(n_classes)} if n_classes else {}))
 
 
-# -- workers --------------------------------------------------------------------------------------
-
-
-def workers(quick: bool, repeats: int) -> None:
-    """Compare Dask's workers with plain processes, and a merge with learning."""
-    n_features, n_batches = (300, 8) if quick else (3000, 32)
-    sizes = n_batches, n_features
-    kinds = {"plain processes": by_processes}
-    if find_spec("distributed"):
-        kinds["workers of Dask"] = by_workers
-    table = table_of(f"{n_batches} batches of {n_features} rows", "one, s", "two, s", "speed-up")
-    for name, work in kinds.items():
-        one, two = (median(work(n, *sizes) for _ in range(repeats)) for n in (1, 2))
-        table.add_row(name, f"{one:.2f}", f"{two:.2f}", f"{one / two:.2f}")
-    print_table(table)
-    a, b = (plain([number], n_features) for number in (0, 1))
-    X, y = batch(2, n_features)
-    learnt, merged = seconds_of(lambda: a.learn_many(X, y)), seconds_of(lambda: merge(a, b))
-    print(f"to learn {n_features} rows {in_words(learnt)}, to merge {in_words(merged)}")
-
-
-def batch(number: int, n_features: int) -> tuple[Floats, Floats]:
-    """Generate as many rows as features, and targets."""
-    X = np.random.default_rng(number).standard_normal((n_features, n_features))
-    return X, X[:, 0]
-
-
-def plain(numbers: list[int], n_features: int) -> LeastSquaresRegressor:
-    """Return a model that has learnt these batches in this process, on one thread."""
-    model = LeastSquaresRegressor(1.0)
-    with threadpool_limits(1):
-        for number in numbers:
-            model.learn_many(*batch(number, n_features))
-    return model
-
-
-def by_processes(n_workers: int, n_batches: int, n_features: int) -> float:
-    """Return the seconds of learning in plain processes that already run, and of merging."""
-    numbers = [list(range(at, n_batches, n_workers)) for at in range(n_workers)]
-    with multiprocessing.get_context("spawn").Pool(n_workers) as pool:
-        pool.starmap(plain, [([0], 8)] * n_workers)
-        began = time.perf_counter()
-        merge(*pool.starmap(plain, [(each, n_features) for each in numbers]))
-        return time.perf_counter() - began
-
-
-def by_workers(n_workers: int, n_batches: int, n_features: int) -> float:
-    """Return the seconds of learning in Dask workers that already run."""
-    from dask.delayed import delayed
-    from distributed import Client
-
-    settings = {"dashboard_address": ":0", "silence_logs": 50}
-    with Client(n_workers=n_workers, threads_per_worker=1, **settings) as client:
-        client.run(plain, [0], 8)
-        parts = [delayed(batch, pure=False)(number, n_features) for number in range(n_batches)]
-        return seconds_of(lambda: distributed.fit(LeastSquaresRegressor(1.0), parts))
-
-
 PARTS: dict[str, Callable[[bool, int], None]] = {
     "learn": learn,
     "predict": predict,
     "partial_fit": partial_fit,
-    "workers": workers,
 }
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from inspect import signature
+from itertools import pairwise
 from statistics import median
 from time import thread_time
 from typing import Any, NamedTuple
@@ -67,7 +68,6 @@ WIDTHS = (5, 10, 20, 40, 64)
 WARM, WARM_BESIDE, PIECE, BATCH_ROWS, N_FRESH, N_LONG = 600, 4000, 200, 1000, 20, 20_000
 
 R, C, M = LeastSquaresRegressor, LeastSquaresClassifier, LeastSquaresMultiTargetRegressor
-NAMES: dict[Any, str] = {R: "Regressor", C: "Classifier", M: "MultiTarget"}
 WITH_DIST = "predict_one(with_dist=True)"
 MANY, MANY_PROBA = "predict_learn_many", "predict_proba_learn_many"
 MANY_DIST = "predict_learn_many(with_dist=True)"
@@ -97,28 +97,15 @@ class Case(NamedTuple):
         }
         return self.model(**made)
 
-    def __str__(self) -> str:
-        settings = ", ".join(in_short(name, value) for name, value in self.settings.items())
-        name = NAMES.get(self.model, self.model.__name__)
-        parts = [f"{name}({settings})"]
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        parts = [" ".join(f"{self.model.__name__}({settings})".split())]
         parts += [self.data] * (self.data != "independent")
         parts += [f"{self.n_classes} classes"] * (self.n_classes != 2)
         parts += [f"t: {self.times}"] * bool(self.times)
         parts += ["w=0.5"] * self.weights
         parts += [self.ask] * (self.ask != "predict_one")
         return ", ".join(parts)
-
-
-def in_short(name: str, value: Any) -> str:
-    """Return a setting as it is written in a call, and an object by its class."""
-    if isinstance(value, Case):
-        return str(value)
-    if isinstance(value, timedelta):
-        return f"{name}={value.total_seconds():g} s"
-    is_plain = isinstance(value, (str, float, int, dict, KFold)) or value is None
-    text = repr(value) if is_plain else type(value).__name__
-    is_first = name in ("ridge", "accumulator") and value != "auto"
-    return text if is_first else f"{name}={text}"
 
 
 REFERENCE = Case(R, {"ridge": 1.0})
@@ -131,13 +118,21 @@ OF_CLASSES = ("predict_one", "predict_proba_one")
 NAMED = {"labels": [False, True, "never"]}
 AROUND = {"classifier": Case(C, ONE)}
 AROUND_EQUAL = {"classifier": Case(C, ONE | {"priors": "equal"})}
-DETECTS = {"detector": drift.binary.DDM(), "keep": 0.1}
+DETECTS: dict[str, Any] = {"detector": drift.binary.DDM(), "keep": 0.1}
 LOGISTIC = linear_model.LogisticRegression
 OF_LABELS = (LOGISTIC, linear_model.SoftmaxRegression, naive_bayes.GaussianNB)
 
 COMMON: tuple[Any, ...] = ({}, ONE, ONE | {"fit_intercept": False}, ONE | {"max_features": 100})
 COMMON += (FORGETS, HALF, {"half_life": 500}, STANDARD)
-WITH_INTERVALS = (ONE, {}, FORGETS, HALF, {"half_life": 500}, STANDARD, {"ridge": "paper"})
+WITH_INTERVALS: tuple[Any, ...] = (
+    ONE,
+    {},
+    FORGETS,
+    HALF,
+    {"half_life": 500},
+    STANDARD,
+    {"ridge": "paper"},
+)
 ACCUMULATORS = ("gram", "recursive", "orthogonal")
 
 CASES: tuple[Case, ...] = (
@@ -270,10 +265,6 @@ class Rows(NamedTuple):
     samples: list[dict[str, float]]
     numbers: list[float]
 
-    def first(self, n_rows: int) -> Rows:
-        """Return the first rows."""
-        return Rows(self.X[:n_rows], self.samples[:n_rows], self.numbers[:n_rows])
-
     def targets(self, case: Case) -> list[Any]:
         """Return numbers, labels of about equally many rows, or dicts of two numbers."""
         if case.model in LABELS:
@@ -388,31 +379,22 @@ def later(
     return of_turns(pairs, size)
 
 
-def fresh(case: Case, draws: Callable[[str], Rows], turns: int) -> Figure:
-    """Return the cost of the first 20 rows, as a multiple of river's LogisticRegression."""
-    rows, peers = draws(case.data).first(N_FRESH), draws(PEER.data).first(N_FRESH)
-    pairs = []
-    for turn in range(4 * turns):
-        ours, theirs = Turn(case, rows), Turn(PEER, peers)
-        if turn % 2:  # Whoever comes first finds colder caches.
-            pairs.append((ours.seconds(0, N_FRESH), theirs.seconds(0, N_FRESH)))
-        else:
-            seconds = theirs.seconds(0, N_FRESH)
-            pairs.append((ours.seconds(0, N_FRESH), seconds))
-    return of_turns(pairs[1:], N_FRESH)
-
-
 def from_the_first(
-    case: Case, draws: Callable[[str], Rows], turns: int, n_rows: int = 1000
+    case: Case,
+    draws: Callable[[str], Rows],
+    turns: int,
+    n_rows: int,
+    reference: Case = REFERENCE,
 ) -> Figure:
-    """Return the cost of the first rows of a stream, as a multiple of a ridge of 1."""
+    """Return the cost of the first rows of new models, as a multiple of a reference."""
     rows, pairs = draws(case.data), []
-    for _ in range(turns):
-        models, sums = (Turn(case, rows), Turn(REFERENCE, rows)), [0.0, 0.0]
-        starts = [0, N_FRESH, *range(PIECE, n_rows, PIECE)]
-        for start, stop in zip(starts, [*starts[1:], n_rows], strict=True):
-            for index, model in enumerate(models):
-                sums[index] += model.seconds(start, stop)
+    starts = [at for at in (0, N_FRESH, *range(PIECE, n_rows, PIECE)) if at < n_rows]
+    for turn in range(turns):
+        models, sums = (Turn(case, rows), Turn(reference, rows)), [0.0, 0.0]
+        for start, stop in pairwise([*starts, n_rows]):
+            # Whoever comes first finds colder caches.
+            for index in (0, 1) if turn % 2 else (1, 0):
+                sums[index] += models[index].seconds(start, stop)
         pairs.append((sums[0], sums[1]))
     return of_turns(pairs, n_rows)
 
@@ -428,20 +410,21 @@ def main() -> None:
     print(f"{machine()}; core: {IN_USE}; one thread, CPU time, us a row (multiple)")
     widths, turns, n_long = arguments.features, arguments.repeats, arguments.rows
     row_by_row = [case for case in CASES if case.ask not in LOOPS]
-    whole = partial(from_the_first, n_rows=n_long)
     beside = partial(later, reference=PEER, warm=WARM_BESIDE)
-    for title, measure, cases, n_rows in (
-        (f"after {WARM} rows", later, CASES, WARM + turns * BATCH_ROWS),
-        (f"the first {N_FRESH} rows", fresh, row_by_row, N_FRESH),
-        ("the first 1,000 rows", from_the_first, STREAMS, 1000),
-        (f"the first {n_long:,} rows", whole, STREAMS, n_long),
-        ("beside river", beside, BESIDE, WARM_BESIDE + turns * PIECE),
+    fresh = partial(from_the_first, n_rows=N_FRESH, reference=PEER)
+    first, long = (partial(from_the_first, n_rows=n_rows) for n_rows in (1000, n_long))
+    for title, measure, cases, n_rows, n_turns in (
+        (f"after {WARM} rows", later, CASES, WARM + turns * BATCH_ROWS, turns),
+        (f"the first {N_FRESH} rows", fresh, row_by_row, N_FRESH, 4 * turns),
+        ("the first 1,000 rows", first, STREAMS, 1000, turns),
+        (f"the first {n_long:,} rows", long, STREAMS, n_long, turns),
+        ("beside river", beside, BESIDE, WARM_BESIDE + turns * PIECE, turns),
     ):
         words = arguments.only or [""]
         chosen = [each for each in cases if any(word in f"{title}: {each}" for word in words)]
         if chosen:
             table = table_of("", *(f"{width} features" for width in widths), title=title)
-            figures = measured(measure, chosen, widths, turns, n_rows)
+            figures = measured(measure, chosen, widths, n_turns, n_rows)
             for case, line in zip(chosen, figures, strict=True):
                 table.add_row(str(case), *map(str, line))
             print_table(table)
