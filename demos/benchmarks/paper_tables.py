@@ -26,7 +26,7 @@ import argparse
 import ast
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,12 +52,12 @@ from onlinels import (
     ShallowConvClassifier,
     __version__,
 )
-from onlinels.network import PART_PARAMETERS, preset_settings
+from onlinels.network import preset_settings
 
 PAPER = {"mnist": 0.37, "fashion-mnist": None, "norb": 2.21, "svhn": 3.96, "cifar10": 24.14}
 """Test errors in the paper's Table 4, in percent. Fashion-MNIST is newer than the paper."""
-PRETRAINED = ("svhn", "cifar10")
-"""Data sets that the paper classifies with OverFeat's filters."""
+BATCH, PRETRAINED = 1000, ("svhn", "cifar10")
+"""Images in a mini-batch, and data sets that the paper classifies with OverFeat's filters."""
 OVERFEAT = {583_683_488: (96, 3, 11, 11), 578_625_952: (96, 3, 7, 7)}
 """Shapes of the first layers at the start of net_weight_0 and net_weight_1, by size of the file."""
 
@@ -71,7 +71,6 @@ class Network:
     overrides: dict[str, Any]
     filters: str | None
     rows: int | None
-    batch_size: int
 
     @property
     def preset(self) -> str:
@@ -82,7 +81,7 @@ class Network:
         """Return the key of a run in the results file: everything except the paths."""
         filters = None if self.filters is None else Path(self.filters).name
         settings = {name: repr(value) for name, value in self.overrides.items()}
-        known = {"data": self.name, "rows": self.rows, "batch_size": self.batch_size, "seed": seed}
+        known = {"data": self.name, "rows": self.rows, "seed": seed}
         return known | {"settings": settings, "filters": filters, "version": __version__}
 
     def batches(self, part: str, rows: int | None = None) -> Iterator[tuple[Array, Array]]:
@@ -90,7 +89,7 @@ class Network:
         data = read_image_data(self.path)
         train = data.x_train[:rows], data.y_train[:rows]
         images, labels = train if part == "train" else (data.x_test, data.y_test)
-        for some in bar(row_slices(len(labels), self.batch_size), f"{self.name}, {part}"):
+        for some in bar(row_slices(len(labels), BATCH), f"{self.name}, {part}"):
             yield images[some], labels[some]
 
 
@@ -127,8 +126,7 @@ def find_networks(arguments: argparse.Namespace) -> dict[str, Network]:
         places = arguments.data / name, arguments.data / f"{name}.npz"
         for path in [place for place in places if place.exists()][:1]:
             filters = arguments.filters if name in PRETRAINED else None
-            sizes = arguments.rows, arguments.batch_size
-            found[name] = Network(name, path, overrides, filters, *sizes)
+            found[name] = Network(name, path, overrides, filters, arguments.rows)
             preset_settings(found[name].preset, overrides)
     missing = [name for name in arguments.only or [] if name not in found]
     if missing or not found:
@@ -157,10 +155,8 @@ def read_filters(path: str) -> Array:
 def setting(text: str) -> tuple[str, Any]:
     """Read NAME=VALUE, a setting of the network, from a command line."""
     name, equals, value = text.partition("=")
-    settable = {name for names in PART_PARAMETERS.values() for name in names} - {"seed"}
-    if not equals or name not in settable:
-        expected = f"expected NAME=VALUE with a name from {sorted(settable)}"
-        raise argparse.ArgumentTypeError(f"{text!r}, {expected}")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected NAME=VALUE")
     try:
         return name, ast.literal_eval(value)
     except (SyntaxError, ValueError):
@@ -250,7 +246,6 @@ def parser_of_options() -> argparse.ArgumentParser:
     add("--draws", type=positive, default=5, help="networks per data set" + default)
     add("--n-hidden", type=positive, help="hidden units (the preset's)")
     add("--rows", type=positive, help="training images, the first ones (all)")
-    add("--batch-size", type=positive, default=1000, help="images at a time" + default)
     add("--filters", metavar="PATH", help="file of filters for svhn and cifar10, as in the paper")
     other = "another setting of the networks, such as warm_up=2000; may be repeated"
     add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help=other)

@@ -83,6 +83,7 @@ from onlinels import (
     __version__,
 )
 
+WITH_DISTRIBUTION = StreamRegressor, LeastSquaresRegressor, linear_model.BayesianLinearRegression
 FLOOR = 1e-15
 """Smallest probability in the log-loss; the largest is 1."""
 NORMAL_90 = 1.6448536269514722
@@ -219,12 +220,7 @@ def number_figures(model: Any, rows: Sequence[Any], late: str, has_keys: bool) -
 def interval_of(model: Any, x: dict[str, Any]) -> tuple[float, float] | None:
     """Return the ends of the central 90% interval, or None for a model without a distribution."""
     last = model[-1] if isinstance(model, compose.Pipeline) else model
-    if isinstance(last, LeastSquaresRegressor):
-        for step in list(model.steps.values())[:-1]:
-            x = step.transform_one(x)
-        lower, upper = last.predict_interval_one(x, level=0.9)
-        return lower, upper
-    if not isinstance(last, (StreamRegressor, linear_model.BayesianLinearRegression)):
+    if not isinstance(last, WITH_DISTRIBUTION):
         return None
     found = model.predict_one(x, with_dist=True)
     return found.mu - NORMAL_90 * found.sigma, found.mu + NORMAL_90 * found.sigma

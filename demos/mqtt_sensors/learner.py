@@ -245,10 +245,6 @@ class Predicted(NamedTuple):
     label: LabelValue | None
 
 
-def look_away(_key: Key, _predicted: Predicted, _label: LabelValue | None) -> None:
-    """Do nothing: what a learner calls that nobody watches."""
-
-
 class Learner:
     """All that must be on disk before a message may be acknowledged.
 
@@ -274,7 +270,7 @@ class Learner:
         self.duplicates = 0
         self.refused = 0
         self.last_refusal = ""
-        self.watch: Callable[[Key, Predicted, LabelValue | None], None] = look_away
+        self.watch: Callable[[Key, Predicted, LabelValue | None], None] = lambda *_: None
 
     @property
     def classifier(self) -> LeastSquaresClassifier:

@@ -1,32 +1,24 @@
-"""Measure batches of rows: learning, predicting before learning, scikit-learn's chunks.
+"""Measure batches of rows: learning them, and scikit-learn's chunks.
 
 python demos/benchmarks/speed/batches.py
 python demos/benchmarks/speed/batches.py --only learn partial_fit
 python demos/benchmarks/speed/batches.py --quick
 
 - learn: `learn_many` of float32 rows beside BLAS's dsyrk (rank-k update of a symmetric matrix) of
-  float64 rows; the same rows learnt and solved beside scikit-learn's Ridge and hpelm.
-- predict: `predict_learn_many`, one numeric target, beside the loop over dicts and polars-ols
-  (recursive least squares in Rust); one thread.
+  float64 rows; the same rows learnt and solved beside scikit-learn's Ridge.
 - partial_fit: chunks of 10,000 rows of 200 correlated columns of different scales beside Ridge.fit
   on all rows and SGD. Every model has its own process with one thread. Memory is the peak beyond
   that before the first chunk and one chunk; errors are those on 20,000 other rows.
-
-`pip install 'onlinels[bench]' polars-ols` installs the peers; what is absent is left out.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-os.environ["POLARS_MAX_THREADS"] = os.environ["RAYON_NUM_THREADS"] = "1"
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
@@ -56,13 +48,13 @@ from common import (
 from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
 
+on_one_thread: Any = threadpool_limits.wrap(limits=1, user_api="blas")
+
 N_CLASSES, CHUNK, N_COLUMNS, HELD_OUT = 10, 10_000, 200, 20_000
 
 
 def main() -> None:
-    parser = speed_parser(__doc__, repeats=5)
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
-    arguments = speed_arguments(parser)
+    arguments = speed_arguments(speed_parser(__doc__, 5, PARTS))
     for name in arguments.only:
         PARTS[name](arguments.quick, arguments.repeats)
 
@@ -118,18 +110,8 @@ def many_times(function: Piece) -> Piece:
     return lambda: [function() for _ in range(100)]
 
 
-def on_one_thread(function: Piece) -> Piece:
-    """Return a function that calls another with one thread of BLAS."""
-
-    def run() -> None:
-        with threadpool_limits(1, user_api="blas"):
-            function()
-
-    return run
-
-
 def against_peers(n_features: int, repeats: int) -> None:
-    """Compare learning and solving with scikit-learn and hpelm."""
+    """Compare learning and solving with scikit-learn."""
     n_rows = 5 * n_features
     X, y = labelled(n_rows, n_features)
     one_hot = np.eye(N_CLASSES)[y]
@@ -140,72 +122,13 @@ def against_peers(n_features: int, repeats: int) -> None:
             model.learn_many(X[rows], y[rows])
         _ = model.output_weights
 
-    def with_hpelm() -> None:
-        """Solve with hpelm, whose hidden layer has only linear neurons."""
-        from hpelm import ELM
-
-        elm = ELM(n_features, N_CLASSES, norm=1.0, batch=1000)
-        elm.add_neurons(n_features, "lin", np.eye(n_features), np.zeros(n_features))
-        elm.train(X.astype(float), one_hot, "r")
-        elm.nnet.get_B()
-
     ridge = Ridge(1.0, fit_intercept=False)
     pieces: dict[str, Piece] = {
         "onlinels": ours,
         "scikit-learn Ridge": lambda: ridge.fit(X.astype(float), one_hot),
     }
-    if find_spec("hpelm"):
-        pieces["hpelm"] = with_hpelm
     title = f"{n_rows} rows of {n_features} features learnt and solved"
     compare(title, pieces, repeats, n_rows, "onlinels")
-
-
-# -- predict before learning ----------------------------------------------------------------------
-
-
-def predict(quick: bool, repeats: int) -> None:
-    """Compare batches of predicted and learnt rows with the loop over dicts."""
-    for n_features in (10,) if quick else (10, 20, 64, 213):
-        n_rows = 2000 if quick else min(200_000, 4_000_000 // n_features)
-        random = np.random.default_rng(0)
-        X = random.normal(size=(n_rows, n_features))
-        y = X @ random.normal(size=n_features) + random.normal(size=n_rows)
-        dicts = [dict(enumerate(row)) for row in X.tolist()]
-        makes: dict[str, Callable[[], LeastSquaresRegressor]] = {
-            "recursive": lambda: LeastSquaresRegressor(1.0, "recursive"),
-            "Gram": lambda: LeastSquaresRegressor(1.0),
-            'Gram, ridge="auto"': LeastSquaresRegressor,
-        }
-        pieces: dict[str, Piece] = {"the loop": partial(loop, dicts, y.tolist())}
-        for name, make in makes.items():
-            pieces[name] = partial(in_a_batch, make, X, y)
-        if find_spec("polars_ols"):
-            pieces["polars-ols"] = by_polars(X, y)
-        with threadpool_limits(1, user_api="blas"):
-            title = f"a row of {n_features} features predicted and learnt"
-            compare(title, pieces, repeats, n_rows, "the loop")
-
-
-def in_a_batch(make: Callable[[], LeastSquaresRegressor], X: Floats, y: Floats) -> None:
-    make().predict_learn_many(X, y)
-
-
-def loop(rows: list[dict[int, float]], targets: list[float]) -> None:
-    model = LeastSquaresRegressor(1.0, "recursive")
-    for x, y in zip(rows, targets, strict=True):
-        model.predict_one(x)
-        model.learn_one(x, y)
-
-
-def by_polars(X: Floats, y: Floats) -> Piece:
-    """Return recursive least squares of polars-ols."""
-    import polars as pl
-    import polars_ols  # noqa: F401 -- it adds the attribute least_squares to columns.
-
-    names = [f"x{column}" for column in range(X.shape[1])]
-    frame = pl.DataFrame(X, schema=names).with_columns(pl.Series("y", y))
-    target: Any = pl.col("y")
-    return lambda: frame.select(target.least_squares.rls(*map(pl.col, names), mode="predictions"))
 
 
 # -- chunks of scikit-learn -----------------------------------------------------------------------
@@ -297,7 +220,6 @@ def fit_part(model: Any, X: Floats, y: Array, n_classes: int) -> None:
 
 PARTS: dict[str, Callable[[bool, int], None]] = {
     "learn": learn,
-    "predict": predict,
     "partial_fit": partial_fit,
 }
 

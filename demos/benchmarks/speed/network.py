@@ -63,11 +63,10 @@ Calls = dict[str, tuple[Piece, int]]
 
 
 def main() -> None:
-    parser = speed_parser(__doc__, repeats=3)
+    parser = speed_parser(__doc__, 3, PARTS)
     add = parser.add_argument
     add("--data", help=".npz file or folder of IDX files (random images)")
     add("--n-hidden", type=positive, nargs="+", default=SIZES, metavar="N", help=f"{SIZES}")
-    add("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     arguments = speed_arguments(parser)
     if arguments.quick:
         arguments.n_hidden = [300]

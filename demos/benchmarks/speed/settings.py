@@ -124,15 +124,7 @@ OF_LABELS = (LOGISTIC, linear_model.SoftmaxRegression, naive_bayes.GaussianNB)
 
 COMMON: tuple[Any, ...] = ({}, ONE, ONE | {"fit_intercept": False}, ONE | {"max_features": 100})
 COMMON += (FORGETS, HALF, {"half_life": 500}, STANDARD)
-WITH_INTERVALS: tuple[Any, ...] = (
-    ONE,
-    {},
-    FORGETS,
-    HALF,
-    {"half_life": 500},
-    STANDARD,
-    {"ridge": "paper"},
-)
+ASKED: list[Any] = [ONE, {}, FORGETS, HALF, {"half_life": 500}, STANDARD, {"ridge": "paper"}]
 ACCUMULATORS = ("gram", "recursive", "orthogonal")
 
 CASES: tuple[Case, ...] = (
@@ -160,7 +152,7 @@ CASES: tuple[Case, ...] = (
     Case(R, {"forgetting_factor": 0.999, "accumulator": "recursive"}),
     Case(R, STANDARD | {"half_life": 500}),
     # Intervals and distributions.
-    *(Case(R, settings, "predict_interval_one") for settings in WITH_INTERVALS),
+    *(Case(R, settings, "predict_interval_one") for settings in ASKED),
     Case(R, ONE, "predict_interval_one", "times ten"),
     Case(R, FOLLOWS, "predict_interval_one", "correlated"),
     Case(M, ONE, "predict_interval_one"),
