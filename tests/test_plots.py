@@ -201,9 +201,10 @@ def test_what_is_no_forecast_is_refused():
     assert (log.forecasts["a"].time, log.last_alarm.time) == (1.0, 1.0)
 
 
-def test_logs_without_alarms_or_labels_are_drawn(tmp_path):
-    log = AlarmLog()
-    log.add_forecast("a", 0.0, 0.1)
-    draw(tmp_path / "quiet.png", log, "s")
-    assert is_drawn(tmp_path / "quiet.png")
-    assert not drawn(draw_last_alarm, log, "s").axison
+def test_a_log_is_drawn_with_and_without_alarms_and_labels(log, tmp_path):
+    quiet = AlarmLog()
+    quiet.add_forecast("a", 0.0, 0.1)
+    assert not drawn(draw_last_alarm, quiet, "s").axison
+    for each in (log, quiet):
+        draw(tmp_path / "alarms.png", each, "s")
+        assert is_drawn(tmp_path / "alarms.png")
