@@ -124,7 +124,9 @@ OF_LABELS = (LOGISTIC, linear_model.SoftmaxRegression, naive_bayes.GaussianNB)
 
 COMMON: tuple[Any, ...] = ({}, ONE, ONE | {"fit_intercept": False}, ONE | {"max_features": 100})
 COMMON += (FORGETS, HALF, {"half_life": 500}, STANDARD)
+"""Settings of all three linear models."""
 ASKED: list[Any] = [ONE, {}, FORGETS, HALF, {"half_life": 500}, STANDARD, {"ridge": "paper"}]
+"""Settings of regressors that are asked for intervals."""
 ACCUMULATORS = ("gram", "recursive", "orthogonal")
 
 CASES: tuple[Case, ...] = (
