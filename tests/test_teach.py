@@ -231,7 +231,7 @@ class TwoBrowsers(RuleBasedStateMachine):
 
 def test_models_have_learnt_the_lessons_of_their_browsers_alone(monkeypatch):
     monkeypatch.setattr(server, "SAVED_EVERY", 2)
-    steps = settings(max_examples=8, stateful_step_count=12)
+    steps = settings(max_examples=6, stateful_step_count=12)
     run_state_machine_as_test(TwoBrowsers, settings=steps)
 
 
