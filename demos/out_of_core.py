@@ -16,7 +16,6 @@ python demos/out_of_core.py --data trips        # keeps the files for the next r
 
 from __future__ import annotations
 
-import argparse
 import copy
 import pickle
 import tempfile
@@ -120,7 +119,11 @@ class Story:
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = parser_of_options()
+    parser = make_parser(__doc__, "out_of_core.png")
+    add = parser.add_argument
+    add("--rows", type=positive, help=f"number of trips in all files ({ROWS:,})")
+    add("--data", type=Path, help="folder of the files, created if missing (a temporary folder)")
+    add("--quick", action="store_true", help=f"only {QUICK_ROWS:,} trips")
     arguments = parser.parse_args(argv)
     n_rows = arguments.rows or (QUICK_ROWS if arguments.quick else ROWS)
     chunk = QUICK_CHUNK if arguments.quick else CHUNK
@@ -138,15 +141,6 @@ def main(argv: list[str] | None = None) -> None:
     table = summary(story)
     table.add_row("Picture", str(arguments.output))
     console.print(table)
-
-
-def parser_of_options() -> argparse.ArgumentParser:
-    parser = make_parser(__doc__, "out_of_core.png")
-    add = parser.add_argument
-    add("--rows", type=positive, help=f"number of trips in all files ({ROWS:,})")
-    add("--data", type=Path, help="folder of the files, created if missing (a temporary folder)")
-    add("--quick", action="store_true", help=f"only {QUICK_ROWS:,} trips")
-    return parser
 
 
 # -- the data -------------------------------------------------------------------------------------
@@ -178,10 +172,8 @@ def trips(number: int, n_rows: int) -> pa.Table:
     from_place, to_place = random.choice(60, size=(2, n_rows), p=seldom / seldom.sum())
     slower, company = town.normal(0.0, 1.0, 12), random.integers(0, 12, n_rows)
     distance = random.gamma(2.0, 3.0, n_rows) + 0.5
-    hour, day = (
-        random.triangular(0.0, 15.0, 24.0, n_rows),
-        random.choice(["workday", "weekend"], n_rows, p=[0.7, 0.3]),
-    )
+    hour = random.triangular(0.0, 15.0, 24.0, n_rows)
+    day = random.choice(["workday", "weekend"], n_rows, p=[0.7, 0.3])
     rain = random.exponential(2.0, n_rows) * (random.random(n_rows) < 0.25)
     climb, temperature = random.normal(0.0, 40.0, n_rows), random.normal(285.0, 8.0, n_rows)
     rush = np.exp(-((hour - 8.5) ** 2) / 3.0) + np.exp(-((hour - 17.5) ** 2) / 5.0)
@@ -256,7 +248,10 @@ def learn(files: list[Path], n_rows: int, transform: ColumnTransformer, console:
                 story.never = copy.deepcopy(ridge.model)
             before = story.n_rows
             for chunk in chunks_of(file, n_rows, transform):
-                learn_chunk(story, chunk, tests)
+                story.n_rows += len(chunk.y)
+                for course in (ridge, sgd):
+                    course.learn(chunk)
+                    course.test(story.n_rows, tests)
                 if number > BROKEN:
                     story.never.partial_fit(chunk.x, chunk.y)
                 errors = f"errors: {ridge.errors[-1]:.2f} and {sgd.errors[-1]:.2f} minutes"
@@ -267,13 +262,6 @@ def learn(files: list[Path], n_rows: int, transform: ColumnTransformer, console:
                 unlearn(story, chunks_of(training[BROKEN], n_rows, transform))
                 ridge.test(story.found, tests)
     return story
-
-
-def learn_chunk(story: Story, chunk: Chunk, tests: Chunk) -> None:
-    story.n_rows += len(chunk.y)
-    for course in (story.ridge, story.sgd):
-        course.learn(chunk)
-        course.test(story.n_rows, tests)
 
 
 def unlearn(story: Story, chunks: Iterator[Chunk]) -> None:
@@ -318,26 +306,21 @@ def draw(path: Path, story: Story) -> None:
     """Draw the errors on test trips against the number of rows."""
     heading = f"{story.n_rows:,} trips, one file in miles"
     with figure(path, 6.5, 4.8, heading) as made:
-        axes = made.subplots()
-        draw_errors(axes, story)
+        axes, ridge, sgd = made.subplots(), story.ridge, story.sgd
+        axes.set_xscale("log")
+        # The errors of SGD in the first rows and after the broken file are far above.
+        top = NOISE + 1.35 * (max(ridge.errors) - NOISE) + 0.5
+        axes.set(xlim=(ridge.rows[0], story.n_rows), ylim=(NOISE - 0.05, top))
+        axes.axvspan(*story.broken, color=SHADE, zorder=0)
+        axes.axhline(NOISE, color=GREY, linestyle=DASHED, linewidth=1.0)
+        axes.axvline(story.found, color=BLUE, linestyle=DASHED, linewidth=1.0)
+        axes.plot(sgd.rows, sgd.errors, color=VERMILLION, linewidth=1.5)
+        axes.plot(ridge.rows, ridge.errors, color=BLUE, linewidth=2.5)
+        axes.set(xlabel="rows learnt", ylabel="root mean square error on test trips, minutes")
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.grid(axis="y")
         label(axes, story)
-
-
-def draw_errors(axes: Axes, story: Story) -> None:
-    ridge, sgd = story.ridge, story.sgd
-    axes.set_xscale("log")
-    # The errors of SGD in the first rows and after the broken file are far above.
-    top = NOISE + 1.35 * (max(ridge.errors) - NOISE) + 0.5
-    axes.set(xlim=(ridge.rows[0], story.n_rows), ylim=(NOISE - 0.05, top))
-    axes.axvspan(*story.broken, color=SHADE, zorder=0)
-    axes.axhline(NOISE, color=GREY, linestyle=DASHED, linewidth=1.0)
-    axes.axvline(story.found, color=BLUE, linestyle=DASHED, linewidth=1.0)
-    axes.plot(sgd.rows, sgd.errors, color=VERMILLION, linewidth=1.5)
-    axes.plot(ridge.rows, ridge.errors, color=BLUE, linewidth=2.5)
-    axes.set(xlabel="rows learnt", ylabel="root mean square error on test trips, minutes")
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.grid(axis="y")
 
 
 def label(axes: Axes, story: Story) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,7 +74,9 @@ def main(argv: list[str] | None = None) -> None:
         f"The first {WARM_UP} recordings are only learnt."
     )
     console.print(watch_summary(results))
-    draw_watch(arguments.output, recordings, results)
+    heading = "Activities, predicted at every reading of a smart watch"
+    with figure(arguments.output, 10.5, 4.8, heading) as made:
+        draw_answers(made.subplots(), recordings, results)
     console.print(f"Picture: {arguments.output}")
 
 
@@ -211,13 +212,8 @@ def watch_summary(results: dict[str, Followed]) -> Table:
     return table
 
 
-def draw_watch(path: Path, recordings: Recordings, results: dict[str, Followed]) -> None:
-    """Draw the accuracy of the models."""
-    with figure(path, 10.5, 4.8, "Activities, predicted at every reading of a smart watch") as made:
-        draw_answers(made.subplots(), recordings, results)
-
-
 def draw_answers(axes: Axes, recordings: Recordings, results: dict[str, Followed]) -> None:
+    """Draw the accuracy of the models."""
     title = f"accuracy over the last {RECENT_RECORDINGS} recordings, each predicted and then learnt"
     axes.set_title(title, loc="left", size=11)
     ends = []

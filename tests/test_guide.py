@@ -87,15 +87,13 @@ def test_names_of_the_maintainers_page_are_in_the_code():
 
 def test_errors_begin_as_the_page_says():
     errors, _ = (GUIDE / "errors.md").read_text("utf-8").split("## Warnings")
-    lines = errors.splitlines()
-    said = [re.split(r"(?<!\\)\|", each)[1].strip() for each in lines if each.startswith("| `")]
-    model = LeastSquaresClassifier()
+    said = re.findall(r"^\| `([^`]+)`", errors, re.MULTILINE)
+    model, coded, scaled = LeastSquaresClassifier(), LeastSquaresClassifier(), StandardScaler()
     model.learn_one({"a": 1.0}, "x")
-    coded = LeastSquaresClassifier()
     coded.learn_many([{"a": 1.0}, {"a": 3.0}, {"a": 99_999_999.0}], ["x", "y", "x"])
-    scaled, layer = StandardScaler() | LeastSquaresClassifier(), HiddenLayer(5, "difference")
-    scaled.learn_one({"a": 1.0}, "x")
-    keyed = onlinels.StreamClassifier()
+    scaled.learn_one({"a": 1.0})
+    scaled |= LeastSquaresClassifier()
+    layer, keyed = HiddenLayer(5, "difference"), onlinels.StreamClassifier()
     keyed.predict_one({"a": 1.0}, key="order 7")
     frame = pd.DataFrame({"a": [1.0, 2.0]})
     eights = ShallowConvClassifier.from_preset("digits", image_shape=(8, 8))
@@ -130,7 +128,7 @@ def test_errors_begin_as_the_page_says():
     for text, call in zip(said, calls, strict=True):
         with pytest.raises((AttributeError, TypeError, ValueError)) as raised:
             call()
-        assert str(raised.value).startswith(re.findall(r"`([^`]+)`", text)[0])
+        assert str(raised.value).startswith(text)
 
 
 @pytest.mark.slow
@@ -154,43 +152,6 @@ def test_the_site_is_built_without_a_warning(tmp_path):
         assert name == "__version__" or (tmp_path / f"generated/onlinels.{name}.html").is_file()
 
 
-def first_examples_of(page, n_blocks):
-    """Return the code of the first blocks of a page that are run, by block."""
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    parse = doctest.DocTestParser().get_examples
-    examples = [*filter(None, map(parse, blocks))]
-    return ["".join(each.source for each in block) for block in examples[:n_blocks]]
-
-
-def pictures(shape, n_images=120):
-    """Return images of bright spots in the upper or the lower half, and the names of the halves."""
-    images, y = np.random.RandomState(0).random_sample((n_images, *shape)), ["upper", "lower"]
-    for half, row in enumerate((shape[0] // 4, 3 * shape[0] // 4)):
-        images[half::2, row - 1 : row + 2, 2:5] += 2.0
-    return images, np.array(y * (n_images // 2))
-
-
-ARDUINO = """
-#include <stdint.h>
-#include <stddef.h>
-template <class T> void measure(T *x) { *x = 0; }
-void delay(int);
-void load(void *to, size_t size);
-void store(const void *from, size_t size);
-struct String {
-    const char *c_str();
-    void trim();
-};
-struct Stream {
-    void begin(int);
-    int available();
-    String readStringUntil(char end);
-    void println(const char *text);
-    void write(uint8_t byte);
-} Serial;
-"""
-
-
 def test_sketches_for_microcontrollers_compile(tmp_path):
     if shutil.which("g++") is None:
         pytest.skip("there is no g++")
@@ -204,32 +165,30 @@ def test_sketches_for_microcontrollers_compile(tmp_path):
         learns = re.search("fan_(learner|answers)_t", sketch)
         learn = {"learn": True, "rows": "int16", "room": 2} if learns else {}
         onlinels.export.c(model, tmp_path / "fan.h", **learn)
-        (tmp_path / "sketch.cpp").write_text(ARDUINO + sketch)
-        command = [
-            "g++",
-            "-std=c++11",
-            "-Wall",
-            "-Wextra",
-            "-fsyntax-only",
-            tmp_path / "sketch.cpp",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert not done.stderr
+        (tmp_path / "sketch.cpp").write_text(sketch)
+        arduino = ["-include", ROOT / "tests" / "support" / "arduino.h"]
+        command = ["g++", "-std=c++11", "-Wall", "-Wextra", "-fsyntax-only", *arduino]
+        done = subprocess.run([*command, tmp_path / "sketch.cpp"], capture_output=True, check=False)
+        assert done.stderr == b""
     assert len(sketches) == 5
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (16, 11), (12, 12, 1), (24, 24, 3), (30, 25, 4)])
 def test_the_first_example_of_images_works_for_images_of_any_shape(shape):
-    _, example, larger_model = first_examples_of(GUIDE / "images.md", 3)
-    data_line = re.compile(r"^images, labels = .*$", re.MULTILINE)
-    assert data_line.search(example)
-    if shape[0] >= 20:
-        example = re.sub(r"^model = .*$", lambda _: larger_model, example, flags=re.MULTILINE)
-    images, labels = pictures(shape)
-    names = {"images": images, "labels": labels}
-    exec(data_line.sub("", example), names)
+    page = (GUIDE / "images.md").read_text("utf-8")
+    lines = [each.source for each in doctest.DocTestParser().get_examples(page)]
+    data = lines.index("images, labels = load_digits().images, load_digits().target\n")
+    _, small, large, *_ = (
+        n for n, line in enumerate(lines) if line.startswith(("model =", lines[data]))
+    )
+    images, labels = np.random.RandomState(0).random_sample((120, *shape)), ["upper", "lower"] * 60
+    for half, row in enumerate((shape[0] // 4, 3 * shape[0] // 4)):
+        images[half::2, row - 1 : row + 2, 2:5] += 2.0
+    names = {"images": images, "labels": np.array(labels)}
+    model = lines[large if shape[0] >= 20 else small]
+    exec("".join([*lines[data - 3 : data], model, *lines[small + 1 : large]]), names)
     model, half = names["model"], names["half"]
-    assert np.mean(model.predict_many(images[half:]) == labels[half:]) > 0.9
+    assert np.mean(model.predict_many(images[half:]) == names["labels"][half:]) > 0.9
 
 
 def test_no_key_and_no_refused_event_harms_the_fleet_of_the_page(tmp_path):

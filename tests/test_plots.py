@@ -18,6 +18,7 @@ from alarms import (
     draw_labels,
     draw_last_alarm,
     draw_waiting,
+    fault_spans,
     reliability,
 )
 from matplotlib import pyplot
@@ -57,11 +58,10 @@ def test_every_filter_has_a_tile_scaled_to_its_own_range(n_filters, size, n_chan
         row, column = divmod(k, min(per_row, n_filters))
         expected = (h - h.min()) / (h.max() - h.min()) if k and h.size > 1 else h * 0 + 0.5
         for tile in range(n_tiles):
-            top = 1 + row * (size + 1)
-            left = 1 + (column * n_tiles + tile) * (size + 1)
-            drawn = picture[top : top + size, left : left + size]
-            own = expected if in_colour else expected[..., tile : tile + 1]
-            np.testing.assert_allclose(drawn, np.broadcast_to(own, drawn.shape))
+            top, left = 1 + row * (size + 1), 1 + (column * n_tiles + tile) * (size + 1)
+            own = picture[top : top + size, left : left + size]
+            shown = expected if in_colour else expected[..., tile : tile + 1]
+            np.testing.assert_allclose(own, np.broadcast_to(shown, own.shape))
     assert (picture[0] == 1.0).all()
     assert (picture[:, 0] == 1.0).all()
 
@@ -124,30 +124,22 @@ def test_reliability_is_that_of_each_bin(rows, n_bins):
     for place in range(n_bins):
         mine = [row for row, each in zip(rows, places, strict=True) if each == place]
         assert counts[place] == len(mine)
-        if not mine:
-            assert np.isnan([means[place], shares[place], low[place], high[place]]).all()
-            continue
-        assert means[place] == pytest.approx(np.mean([p for p, _ in mine]))
-        share = np.mean([fault for _, fault in mine])
-        assert shares[place] == pytest.approx(share)
+        expected = np.mean(mine, axis=0) if mine else (np.nan, np.nan)
+        np.testing.assert_allclose((means[place], shares[place]), expected, atol=1e-12)
         # Wilson: where the share is 1.96 deviations of a binomial share away.
         for bound in (low[place], high[place]):
-            deviation = np.sqrt(max(bound * (1 - bound), 0.0) / len(mine))
-            assert abs(share - bound) == pytest.approx(1.96 * deviation, abs=1e-6)
+            deviation = np.sqrt(np.maximum(bound * (1 - bound), 0.0) / max(len(mine), 1))
+            np.testing.assert_allclose(abs(shares[place] - bound), 1.96 * deviation, atol=1e-6)
 
 
-def watched_stream():
+@pytest.fixture
+def log():
     """Return a log of six readings: two faults, one found; a false alarm; two labels not there."""
     log = AlarmLog(threshold=0.6)
     for time, probability in enumerate([0.1, 0.7, 0.2, 0.6, 0.3, 0.9]):
         assert log.add_forecast(("pump", time), time, probability) == (probability >= 0.6)
-    for time, label_time, fault in [
-        (0, 2.5, False),
-        (2, 3.5, True),
-        (1, 4.5, True),
-        (3, 4.5, False),
-    ]:
-        log.add_label(("pump", time), label_time, fault)
+    for time, label_time in ((0, 2.5), (2, 3.5), (1, 4.5), (3, 4.5)):
+        log.add_label(("pump", time), label_time, time in (1, 2))
     log.add_label(("unknown", 0), 5.0, True)
     log.reasons = {"a": 1.0, "b": 20.5}, {"a": 0.5, "b": -0.75}
     return log
@@ -159,8 +151,7 @@ def drawn(draw_panel, *words):
     return axes
 
 
-def test_alarms_and_labels_are_drawn_where_they_came():
-    log = watched_stream()
+def test_alarms_and_labels_are_drawn_where_they_came(log):
     axes = drawn(draw_alarms, log)
     quiet, alarms, threshold = (line.get_xydata().tolist() for line in axes.lines)
     assert quiet == [[0, 0.1], [2, 0.2], [4, 0.3]]
@@ -172,30 +163,29 @@ def test_alarms_and_labels_are_drawn_where_they_came():
     normal, faults = drawn(draw_labels, log).collections
     assert [path.vertices[0, 0] for path in normal.get_paths()] == [2.5, 4.5]
     assert sorted(path.vertices[0, 0] for path in faults.get_paths()) == [3.5, 4.5]
+    log.add_label(("pump", 5), 6.0, True)
+    assert fault_spans(log) == [(1, 3), (5, 5)]
 
 
-def test_forecasts_that_wait_and_effects_are_drawn():
-    log = watched_stream()
+def test_forecasts_that_wait_and_effects_are_drawn(log):
     axes = drawn(draw_waiting, log, "days")
-    assert axes.lines[0].get_xydata().tolist() == [
-        *([0, 1], [1, 2], [2, 3], [2.5, 2], [3, 3], [3.5, 2], [4, 3], [4.5, 2], [4.5, 1], [5, 2])
-    ]
+    times, waiting = axes.lines[0].get_xydata().T.tolist()
+    assert times == [0, 1, 2, 2.5, 3, 3.5, 4, 4.5, 4.5, 5]
+    assert waiting == [1, 2, 3, 2, 3, 2, 3, 2, 1, 2]
     assert axes.get_title().endswith("median delay 2 days")
     axes = drawn(draw_last_alarm, log, "days")
-    labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert labels == ["a\n1", "b\n20.5"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a\n1", "b\n20.5"]
     assert [bar.get_width() for bar in axes.patches] == [0.5, -0.75]
     assert axes.get_title() == "The last alarm: 90%\nat 5 days"
 
 
-def test_a_log_keeps_its_last_forecasts():
+def test_a_log_keeps_its_last_forecasts_and_its_last_alarm():
     log = AlarmLog(most=2)
-    for key in "abc":
-        log.add_forecast(key, 0.0, 0.1)
-    assert [*log.forecasts] == ["b", "c"]
+    for key in "abcd":
+        log.add_forecast(key, 2.0, 0.8 if key == "d" else 0.1)
+    assert [*log.forecasts] == ["c", "d"]
     log.add_label("a", 1.0, True)
-    assert log.labelled() == log.alarms() == []
-    assert log.add_forecast("d", 2.0, 0.8)
+    assert log.labelled() == []
     log.reasons = {"x": 3.0}, {"x": 0.4}
     for key in "ef":
         log.add_forecast(key, 3.0, 0.1)
@@ -203,18 +193,18 @@ def test_a_log_keeps_its_last_forecasts():
     assert drawn(draw_last_alarm, log, "s").get_title() == "The last alarm: 80%\nat 2 s"
 
 
-@pytest.mark.parametrize("probability", [np.nan, 1.7, -0.1, np.inf])
-def test_what_is_no_forecast_is_refused(probability):
+def test_what_is_no_forecast_is_refused():
     log = AlarmLog()
-    with pytest.raises(ValueError, match="probability="):
-        log.add_forecast("a", 0.0, probability)
+    for probability in (np.nan, 1.7, -0.1, np.inf):
+        with pytest.raises(ValueError, match="probability="):
+            log.add_forecast("a", 0.0, probability)
     assert log.add_forecast("a", 1.0, 1.0 + 1e-15)
     with pytest.raises(ValueError, match="key='a' has a forecast"):
         log.add_forecast("a", 2.0, 0.1)
     assert (log.forecasts["a"].time, log.last_alarm.time) == (1.0, 1.0)
 
 
-def test_logs_without_alarms_or_labels_are_drawn(tmp_path):
+def test_a_log_without_alarms_or_labels_is_drawn(tmp_path):
     log = AlarmLog()
     log.add_forecast("a", 0.0, 0.1)
     draw(tmp_path / "quiet.png", log, "s")

@@ -186,17 +186,18 @@ def in_words(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} us"
 
 
-def speed_parser(description: str | None, repeats: int) -> argparse.ArgumentParser:
-    """Return a parser with --repeats and --quick."""
-    parser = make_parser(description)
+def speed_parser(description: str | None, repeats: int, parts: Iterable[str]) -> Any:
+    """Return a parser with --repeats, --only and --quick."""
+    parser, parts = make_parser(description), list(parts)
     parser.add_argument("--repeats", type=positive, default=repeats, help="turns (%(default)s)")
+    parser.add_argument("--only", nargs="+", choices=parts, default=parts, metavar="PART")
     parser.add_argument("--quick", action="store_true", help="small sizes, a few seconds in total")
     return parser
 
 
-def speed_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+def speed_arguments(parser: Any) -> argparse.Namespace:
     """Read the command line, and print the number of cores."""
-    arguments = parser.parse_args()
+    arguments: argparse.Namespace = parser.parse_args()
     if arguments.quick:
         arguments.repeats = min(arguments.repeats, 2)
     print(f"{machine()}; medians of {arguments.repeats} turns")

@@ -1,28 +1,22 @@
 """Count what a classifier of three labels takes on a microcontroller, an emulated Cortex-M4.
 
 Bytes of flash memory are those of a program that calls the header, without those of an empty
-program. RAM is without the stack. The first table is of headers that predict, beside m2cgen and
-micromlgen if they are installed, the second of headers that learn.
+program. RAM is without the stack. The first table is of headers that predict, the second of headers
+that learn.
 
 apt install qemu-system-arm gcc-arm-none-eabi libnewlib-arm-none-eabi
-apt install libstdc++-arm-none-eabi-newlib && pip install m2cgen micromlgen    # to compare
 python demos/benchmarks/devices.py
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from common import Array, make_parser, table_of
 from device.board import HERE, build, instructions, missing, run, sizes
 from rich.console import Console
-from sklearn.linear_model import LogisticRegression
 
 from onlinels import LeastSquaresClassifier, export
 from onlinels.export.c_learning import MAX_FEATURES_SOLVED_THERE
@@ -31,54 +25,9 @@ FEATURES, N_LABELS, N_ROWS = (8, 16, 32, 64, 96), 3, 300
 
 STEPS = ("to learn", "to predict", "flash to solve", "to solve")
 
-EMPTY = "int main(void) { return 0; }\n"
-
-PREDICTS = """#include <stdint.h>
-#include MODEL
-int main(void)
-{
-    static VALUE x[M];
-    return PREDICT(x);
-}
-"""
-
-LEARNS = """#include "fan.h"
-static fan_learner_t learner;
-static uint8_t slots[2][4096], received[4096];
-static void send(void *to, uint8_t byte) { *(volatile uint8_t *)to = byte; }
-static int write_flash(void *to, int slot, size_t at, const uint8_t *bytes, size_t size)
-{
-    return ((int (*)(int, size_t, const uint8_t *, size_t))to)(slot, at, bytes, size);
-}
-int main(void)
-{
-    static fan_value_t x[FAN_N_FEATURES];
-    const fan_slots_t s = fan_slots_of(slots[0], slots[1], 4096, 8, write_flash, (void *)main);
-    fan_begin(&learner);
-    fan_learn(&learner, x, 0);
-    fan_send(&learner, 1, 1, send, received);
-    fan_take_weights(&s, received, sizeof(received));
-    fan_answers_t answers = fan_answers_of(fan_answering(&s));
-#ifdef SOLVES
-    static float memory[FAN_MEMORY];
-    fan_solve(&learner, memory, &answers);
-#endif
-    return (int)fan_predict(&answers, x);
-}
-"""
+SOURCE = Path(__file__).with_suffix(".c")
 OTHER_RAM = 3 * 4096
 """Bytes of the slots, which are flash memory, and of the weights received."""
-
-M2CGEN = """
-static int predicted(double *x)
-{
-    double y[3];
-    score(x, y);
-    return y[1] > y[0] ? (y[2] > y[1] ? 2 : 1) : (y[2] > y[0] ? 2 : 0);
-}
-"""
-
-CPP = ["-x", "c++", "-std=c++11", "-fno-exceptions", "-fno-rtti"]
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -87,14 +36,14 @@ def main(argv: list[str] | None = None) -> None:
     if packages := missing(on_board=True):
         parser.error(f"programs cannot be compiled or run. Install {packages}")
     console = Console()
-    predicting = table_of("header", "features", "flash", "beyond weights", "instructions")
+    predicting = table_of("weights", "features", "flash", "beyond weights", "instructions")
     learning = table_of("rows", "features", "flash", "RAM", "sent", *STEPS)
     with tempfile.TemporaryDirectory() as folder, console.status("Counting"):
         for m in FEATURES:
-            for name, of_weights, *header in headers(m, Path(folder)):
-                flash, steps = predicted(m, Path(folder), *header)
-                told = f"{flash:,}", f"{flash - of_weights:,}", f"{steps:,.0f}"
-                predicting.add_row(name, str(m), *told)
+            for weights, size in (("float32", 4), ("int8", 1)):
+                flash, steps = predicted(m, Path(folder), weights)
+                told = f"{flash:,}", f"{flash - size * N_LABELS * m:,}", f"{steps:,.0f}"
+                predicting.add_row(weights, str(m), *told)
             for rows in ("int16", "float32"):
                 numbers = learnt(m, Path(folder), rows)
                 learning.add_row(rows, str(m), *(f"{n:,.0f}" if n else "" for n in numbers))
@@ -109,35 +58,15 @@ def rows_of(m: int) -> tuple[Array, Array]:
     return np.rint(centres[labels] + 300.0 * random.normal(size=(N_ROWS, m))), labels
 
 
-def headers(m: int, folder: Path) -> Iterator[tuple[Any, ...]]:
-    """Write headers, and yield their names, bytes of weights, calls, types of rows and flags."""
-    X, labels = rows_of(m)
-    model, of_weights, path = LeastSquaresClassifier(), 4 * N_LABELS * m, folder / "model.h"
-    model.learn_many(X, labels)
-    export.c(model, path, prefix="fan")
-    yield "onlinels", of_weights, "fan_predict(x)", "float"
-    export.c(model, path, prefix="fan", weights="int8")
-    yield "onlinels, int8", of_weights // 4, "fan_predict(x)", "float"
-    logistic = LogisticRegression(max_iter=9999).fit(X / 300.0, labels)
-    with suppress(ImportError):
-        import m2cgen
-
-        path.write_text(m2cgen.export_to_c(logistic) + M2CGEN)
-        yield f"m2cgen {version('m2cgen')}", 2 * of_weights, "predicted(x)", "double"
-    with suppress(ImportError):
-        import micromlgen
-
-        path.write_text(micromlgen.port(logistic))
-        call = "Eloquent::ML::Port::LogisticRegression().predict(x)"
-        yield f"micromlgen {version('micromlgen')}", of_weights, call, "float", *CPP
-
-
-def predicted(m: int, folder: Path, call: str, kind: str, *flags: str) -> tuple[int, float]:
+def predicted(m: int, folder: Path, weights: str) -> tuple[int, float]:
     """Return the bytes of a header in flash memory, and its instructions for a row."""
-    own = f"-DM={m}", f"-DVALUE={kind}", '-DMODEL="model.h"', f"-DPREDICT(x)={call}", *flags
-    X = rows_of(m)[0].astype({"float": np.float32, "double": np.float64}[kind])
-    run(build(HERE / "answers.c", folder, *own, on_board=True), X.tobytes())
-    return bytes_of(PREDICTS, folder, *own)[0], instructions(folder)[0]
+    X, labels = rows_of(m)
+    model = LeastSquaresClassifier()
+    model.learn_many(X, labels)
+    export.c(model, folder / "model.h", prefix="fan", weights=weights)
+    own = f"-DM={m}", "-DVALUE=float", '-DMODEL="model.h"', "-DPREDICT(x)=fan_predict(x)"
+    run(build(HERE / "answers.c", folder, *own, on_board=True), X.astype(np.float32).tobytes())
+    return bytes_of(folder, "-DPREDICTS", *own)[0], instructions(folder)[0]
 
 
 def learnt(m: int, folder: Path, rows: str) -> tuple[float, ...]:
@@ -154,17 +83,15 @@ def learnt(m: int, folder: Path, rows: str) -> tuple[float, ...]:
     program = build(HERE / "fan.c", folder, *flags, on_board=True)
     run(program, b"".join(line))
     steps, sent = instructions(folder), len(run(program, b"S\1\0\0\0"))
-    flash, ram = bytes_of(LEARNS, folder)
-    solving = bytes_of(LEARNS, folder, *flags)[0] - flash
+    flash, ram = bytes_of(folder, "-DLEARNS")
+    solving = bytes_of(folder, "-DLEARNS", *flags)[0] - flash
     return flash, ram - OTHER_RAM, sent, steps[0], steps[1], solving, steps[2]
 
 
-def bytes_of(text: str, folder: Path, *flags: str) -> tuple[int, int]:
+def bytes_of(folder: Path, *flags: str) -> tuple[int, int]:
     """Return the bytes of flash memory and RAM that a program takes beyond an empty one."""
-    (folder / "sketch.c").write_text(text)
-    (folder / "empty.c").write_text(EMPTY)
-    flash, ram = sizes(build(folder / "sketch.c", folder, *flags, on_board=True))
-    others = sizes(build(folder / "empty.c", folder, on_board=True))
+    flash, ram = sizes(build(SOURCE, folder, *flags, on_board=True))
+    others = sizes(build(SOURCE, folder, on_board=True))
     return flash - others[0], ram - others[1]
 
 

@@ -24,11 +24,9 @@ from __future__ import annotations
 
 import argparse
 import ast
-import hashlib
-import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,50 +52,44 @@ from onlinels import (
     ShallowConvClassifier,
     __version__,
 )
-from onlinels.network import PART_PARAMETERS, preset_settings
+from onlinels.network import preset_settings
 
 PAPER = {"mnist": 0.37, "fashion-mnist": None, "norb": 2.21, "svhn": 3.96, "cifar10": 24.14}
 """Test errors in the paper's Table 4, in percent. Fashion-MNIST is newer than the paper."""
-PRETRAINED = ("svhn", "cifar10")
-"""Data sets that the paper classifies with OverFeat's filters."""
+BATCH, PRETRAINED = 1000, ("svhn", "cifar10")
+"""Images in a mini-batch, and data sets that the paper classifies with OverFeat's filters."""
 OVERFEAT = {583_683_488: (96, 3, 11, 11), 578_625_952: (96, 3, 7, 7)}
 """Shapes of the first layers at the start of net_weight_0 and net_weight_1, by size of the file."""
-BLOCK_ROWS = 1000
-"""Rows whose activations are computed at once, to bound memory."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """A data set, the settings of its network, and the rows to learn."""
+    """A data set, what differs from the preset of its network, and the rows to learn."""
 
     name: str
     path: Path
-    overrides: Mapping[str, Any]
+    overrides: dict[str, Any]
+    filters: str | None
     rows: int | None
-    batch_size: int
 
-    def settings(self, seed: int) -> dict[str, dict[str, Any]]:
-        """Return the settings of all parts of the network."""
-        preset = "mnist" if self.name == "fashion-mnist" else self.name
-        return preset_settings(preset, {**self.overrides, "seed": seed})
+    @property
+    def preset(self) -> str:
+        """The preset of the data set; Fashion-MNIST has that of MNIST."""
+        return "mnist" if self.name == "fashion-mnist" else self.name
 
     def key(self, seed: int) -> dict[str, Any]:
-        """Return the key of a run in the results file: everything except the path of the data."""
-        return {
-            "data": self.name,
-            "rows": self.rows,
-            "batch_size": self.batch_size,
-            "seed": seed,
-            "settings": digest(self.settings(seed)),
-            "version": __version__,
-        }
+        """Return the key of a run in the results file: everything except the paths."""
+        filters = None if self.filters is None else Path(self.filters).name
+        settings = {name: repr(value) for name, value in self.overrides.items()}
+        known = {"data": self.name, "rows": self.rows, "seed": seed}
+        return known | {"settings": settings, "filters": filters, "version": __version__}
 
     def batches(self, part: str, rows: int | None = None) -> Iterator[tuple[Array, Array]]:
         """Yield mini-batches of the first `rows` images and labels."""
         data = read_image_data(self.path)
         train = data.x_train[:rows], data.y_train[:rows]
         images, labels = train if part == "train" else (data.x_test, data.y_test)
-        for some in bar(row_slices(len(labels), self.batch_size), f"{self.name}, {part}"):
+        for some in bar(row_slices(len(labels), BATCH), f"{self.name}, {part}"):
             yield images[some], labels[some]
 
 
@@ -115,7 +107,9 @@ def main() -> int:
                 results.measured(network.key(seed), measure, network, seed)
         except (BrokenProcessPool, MemoryError, OSError, ValueError) as error:
             failed[name] = str(error)
-    report([each for name, each in networks.items() if name not in failed], results, arguments)
+    report(
+        [each for name, each in networks.items() if name not in failed], results, arguments.draws
+    )
     for name, message in failed.items():
         print(f"Not measured: {name}. {message}", file=sys.stderr)
     return 1 if failed else 0
@@ -124,13 +118,16 @@ def main() -> int:
 def find_networks(arguments: argparse.Namespace) -> dict[str, Network]:
     """Return the networks for the data sets in the folder."""
     found = {}
+    # The paper predicts by least-squares scores.
+    overrides: dict[str, Any] = {"priors": None} | dict(arguments.set)
+    if arguments.n_hidden is not None:
+        overrides["n_hidden"] = arguments.n_hidden
     for name in arguments.only or PAPER:
-        places = (arguments.data / name, arguments.data / f"{name}.npz")
-        path = next((place for place in places if place.exists()), None)
-        if path is not None:
-            overrides = overrides_of(name, arguments)
-            found[name] = Network(name, path, overrides, arguments.rows, arguments.batch_size)
-            found[name].settings(0)
+        places = arguments.data / name, arguments.data / f"{name}.npz"
+        for path in [place for place in places if place.exists()][:1]:
+            filters = arguments.filters if name in PRETRAINED else None
+            found[name] = Network(name, path, overrides, filters, arguments.rows)
+            preset_settings(found[name].preset, overrides)
     missing = [name for name in arguments.only or [] if name not in found]
     if missing or not found:
         sought = " and ".join(missing) or f"any of {', '.join(PAPER)}"
@@ -138,30 +135,6 @@ def find_networks(arguments: argparse.Namespace) -> dict[str, Network]:
             f"{arguments.data} does not hold {sought}, each as a folder or an .npz file."
         )
     return found
-
-
-def overrides_of(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that differ from the preset of a data set."""
-    # The paper predicts by least-squares scores.
-    overrides: dict[str, Any] = {"priors": None} | dict(arguments.set)
-    if arguments.n_hidden is not None:
-        overrides["n_hidden"] = arguments.n_hidden
-    path = filters_file(name, arguments)
-    if path is not None:
-        overrides["filters"] = read_filters(path)
-    return overrides
-
-
-def filters_file(name: str, arguments: argparse.Namespace) -> str | None:
-    """Return the file of filters for a data set: NAME=PATH, or PATH for svhn and cifar10."""
-    for text in reversed(arguments.filters):
-        named, equals, path = text.partition("=")
-        if equals and named in PAPER:
-            if named == name:
-                return str(path)
-        elif name in PRETRAINED:
-            return str(text)
-    return None
 
 
 def read_filters(path: str) -> Array:
@@ -182,27 +155,12 @@ def read_filters(path: str) -> Array:
 def setting(text: str) -> tuple[str, Any]:
     """Read NAME=VALUE, a setting of the network, from a command line."""
     name, equals, value = text.partition("=")
-    settable = {name for names in PART_PARAMETERS.values() for name in names} - {"seed"}
-    if not equals or name not in settable:
-        expected = f"expected NAME=VALUE with a name from {sorted(settable)}"
-        raise argparse.ArgumentTypeError(f"{text!r}, {expected}")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected NAME=VALUE")
     try:
         return name, ast.literal_eval(value)
     except (SyntaxError, ValueError):
         return name, value
-
-
-def digest(*things: Any) -> str:
-    """Return 16 hexadecimal digits that change with any setting or array."""
-
-    def described(thing: Any) -> Any:
-        if isinstance(thing, np.ndarray):
-            contents = hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
-            return [thing.shape, thing.dtype.str, contents]
-        return repr(thing)
-
-    text = json.dumps(things, sort_keys=True, default=described)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 # -- Table 4 --------------------------------------------------------------------------------------
@@ -211,11 +169,12 @@ def digest(*things: Any) -> str:
 def measure(network: Network, seed: int) -> dict[str, float]:
     """Learn in one pass, solve and test; the time of reading files does not count."""
     settings = {**network.overrides, "seed": seed}
+    if network.filters is not None:
+        settings["filters"] = read_filters(network.filters)
     if network.rows is not None:
-        warm_up = network.settings(seed)["network"]["warm_up"]
+        warm_up = preset_settings(network.preset, settings)["network"]["warm_up"]
         settings["warm_up"] = min(warm_up, network.rows)
-    preset = "mnist" if network.name == "fashion-mnist" else network.name
-    model = ShallowConvClassifier.from_preset(preset, **settings)
+    model = ShallowConvClassifier.from_preset(network.preset, **settings)
     learning = testing = 0.0
     for images, labels in network.batches("train", network.rows):
         started = time.perf_counter()
@@ -242,9 +201,9 @@ def measure(network: Network, seed: int) -> dict[str, float]:
     }
 
 
-def report(networks: list[Network], results: ResultsFile, arguments: argparse.Namespace) -> None:
+def report(networks: list[Network], results: ResultsFile, draws: int) -> None:
     """Print the table, a column for each data set."""
-    columns = [cells_of(network, results, arguments) for network in networks]
+    columns = [cells_of(network, results, draws) for network in networks]
     if columns:
         table = table_of("", *(cells["data"] for cells in columns))
         for heading in list(columns[0])[1:]:
@@ -253,20 +212,20 @@ def report(networks: list[Network], results: ResultsFile, arguments: argparse.Na
         print_table(table)
 
 
-def cells_of(
-    network: Network, results: ResultsFile, arguments: argparse.Namespace
-) -> dict[str, str]:
+def cells_of(network: Network, results: ResultsFile, draws: int) -> dict[str, str]:
     """Return the table's cells for a data set, by heading."""
-    found = (results.find(network.key(seed)) for seed in range(arguments.draws))
+    found = (results.find(network.key(seed)) for seed in range(draws))
     measured = [each for each in found if each is not None]
     errors = [100 * run["error"] for run in measured]
-    paper, file = PAPER[network.name], filters_file(network.name, arguments)
+    paper = PAPER[network.name]
     # The paper uses OverFeat's filters here.
-    stand_in = " (patches)" if network.name in PRETRAINED and file is None else ""
-    kind = f" of {Path(file).name}" if file else stand_in
+    kind = " (patches)" if network.name in PRETRAINED else ""
+    if network.filters:
+        kind = f" of {Path(network.filters).name}"
+    n_hidden = preset_settings(network.preset, network.overrides)["hidden"]["n_hidden"]
     cells = {
         "data": network.name,
-        "hidden units": f"{network.settings(0)['hidden']['n_hidden']:,}",
+        "hidden units": f"{n_hidden:,}",
         "filters": f"{measured[0]['filters']:.0f}{kind}",
         "training images": f"{measured[0]['images']:,.0f}",
         "paper's best error": "" if paper is None else f"{paper:.2f}%",
@@ -287,12 +246,7 @@ def parser_of_options() -> argparse.ArgumentParser:
     add("--draws", type=positive, default=5, help="networks per data set" + default)
     add("--n-hidden", type=positive, help="hidden units (the preset's)")
     add("--rows", type=positive, help="training images, the first ones (all)")
-    add("--batch-size", type=positive, default=1000, help="images at a time" + default)
-    filters = (
-        "file of pretrained filters (OverFeat's, .npy or .npz) for svhn and cifar10, as in the "
-        "paper, or for the data set NAME; may be repeated"
-    )
-    add("--filters", action="append", default=[], metavar="[NAME=]PATH", help=filters)
+    add("--filters", metavar="PATH", help="file of filters for svhn and cifar10, as in the paper")
     other = "another setting of the networks, such as warm_up=2000; may be repeated"
     add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help=other)
     results = Path("paper_tables.jsonl")

@@ -54,23 +54,18 @@ def fitted(make: Callable[[], Any]) -> Answers:
     return answers
 
 
-def sgd() -> Any:
-    return make_pipeline(StandardScaler(), SGDClassifier(random_state=0))
-
-
-def neighbours() -> Any:
-    return KNeighborsClassifier(3)
-
+sgd = fitted(lambda: make_pipeline(StandardScaler(), SGDClassifier(random_state=0)))
+neighbours = fitted(lambda: KNeighborsClassifier(3))
 
 OF_PIXELS = {
     'preset "mnist"': preset("mnist"),
     'preset "svhn"': preset("svhn"),
-    "SGDClassifier": fitted(sgd),
-    "three nearest neighbours": fitted(neighbours),
+    "SGDClassifier": sgd,
+    "three nearest neighbours": neighbours,
 }
 OF_EMBEDDINGS = {
-    "three nearest neighbours": fitted(neighbours),
-    "SGDClassifier": fitted(sgd),
+    "three nearest neighbours": neighbours,
+    "SGDClassifier": sgd,
     "LogisticRegression": fitted(lambda: LogisticRegression(max_iter=1000)),
     "LeastSquaresClassifier()": fitted(IncrementalRidgeClassifier),
 }

@@ -1,4 +1,4 @@
-"""Compare the selected ridge with the best ridge in hindsight, and time the selection.
+"""Compare the selected ridge with the best ridge in hindsight.
 
 python demos/benchmarks/ridge.py
 python demos/benchmarks/ridge.py --data folder    (more data sets: .npz files with arrays x, y)
@@ -20,12 +20,10 @@ from common import (
     Floats,
     bar,
     folder_of_arrays,
-    in_words,
     machine,
     make_parser,
     positive,
     print_table,
-    seconds_of,
     table_of,
 )
 from river import datasets as streams
@@ -78,7 +76,6 @@ def main() -> None:
             worst = f"{column.max():.4g}"
             table.add_row(activation, name, f"{np.median(column):.3f}", *shares, worst)
     print_table(table)
-    print_costs([100, 300] if arguments.quick else [100, 300, 1000, 3000])
 
 
 def cases(folder: Path | None, quick: bool) -> Iterator[Case]:
@@ -151,33 +148,6 @@ def held_out_errors(x: Floats, y: Floats, n_train: int, selected: list[float]) -
     weights = (cross / (eigenvalues + ridge)[:, None] for ridge in ridges)
     squares = float((targets**2).sum())
     return np.array([squares + (w * (gram @ w - 2.0 * held_out_cross)).sum() for w in weights])
-
-
-def print_costs(sizes: list[int]) -> None:
-    """Print the time of a solution at a given ridge, and with selecting the ridge."""
-    columns = "M", "solve", "auto", "auto / solve", "auto, raw features", "KFold(5)"
-    table = table_of(*columns, title="Cost, 10 targets")
-    for size in sizes:
-        settings: list[Any] = [(1.0, None), ("auto", "auto"), ("auto", None), (KFold(5), None)]
-        solve, auto, plain, folds = (cost(ridge, scaling, size) for ridge, scaling in settings)
-        times = in_words(solve), in_words(auto), f"{auto / solve:.1f}", in_words(plain)
-        table.add_row(str(size), *times, in_words(folds))
-    print_table(table)
-
-
-def cost(ridge: Any, scaling: Any, size: int, repeats: int = 3) -> float:
-    """Return the seconds from a changed model to its weights: merging selects the ridge anew."""
-    random = np.random.default_rng(0)
-    x, y = random.normal(size=(2 * size, size)), (np.arange(2 * size) % 10).tolist()
-    model, row = (LeastSquaresClassifier(ridge, scaling=scaling) for _ in range(2))
-    model.learn_many(x, y)
-    row.learn_many(x[:1], y[:1])
-
-    def choose_and_solve() -> None:
-        model.merge(row)
-        _ = model.output_weights
-
-    return min(seconds_of(choose_and_solve) for _ in range(repeats))
 
 
 if __name__ == "__main__":

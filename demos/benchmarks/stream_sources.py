@@ -63,11 +63,11 @@ def hyperplane() -> Any:
     return synth.Hyperplane(seed=1, n_features=10, **drift)  # type: ignore[arg-type]
 
 
-def rows_of(path: Path, n_rows: int | None = None) -> list[Row]:
-    """Return the first rows of a file as dicts without missing values, with their targets."""
+def rows_of(path: Path, start: int = 0, stop: int | None = None) -> list[Row]:
+    """Return rows of a file as dicts without missing values, with their targets."""
     with np.load(path) as arrays:
-        x, y = arrays["x"][:n_rows].astype(float), arrays["y"][:n_rows].tolist()
-        texts = arrays["t"][:n_rows].tolist() if "t" in arrays.files else [()] * len(y)
+        x, y = arrays["x"][start:stop].astype(float), arrays["y"][start:stop].tolist()
+        texts = arrays["t"][start:stop].tolist() if "t" in arrays.files else [()] * len(y)
     return [
         (
             {f"f{column}": value for column, value in enumerate(numbers) if value == value}
@@ -116,12 +116,8 @@ def of_late_labels(folder: Path | None, n_rows: int) -> dict[str, Source]:
     for name, path in in_folder(folder).items():
         for start in (0, 16_000, 32_000) if name == "elec2" else (0,):
             title = f"{name}, from row {start:,}" if start else name
-            found[title] = partial(part_of, path, start)
+            found[title] = partial(rows_of, path, start)
     return {name: partial(first_rows, each, n_rows) for name, each in found.items()}
-
-
-def part_of(path: Path, start: int) -> list[Row]:
-    return rows_of(path)[start:]
 
 
 def first_rows(source: Source, n_rows: int) -> Iterator[Row]:
@@ -235,7 +231,7 @@ def of_numbers(folder: Path | None) -> dict[str, Source]:
 def of_folder(folder: Path | None, n_rows: int, are_numbers: bool) -> dict[str, Source]:
     """Return the streams of one kind in the files of a folder, at most some rows of each."""
     paths = sorted(folder.glob("*.npz")) if folder else []
-    found = {path.stem: rows_of(path, n_rows) for path in paths}
+    found = {path.stem: rows_of(path, 0, n_rows) for path in paths}
     return {
         name: partial(iter, rows)
         for name, rows in found.items()

@@ -2,7 +2,6 @@
 
 python demos/benchmarks/streams.py --data folder --others folder
 python demos/benchmarks/streams.py --only labels --streams SEA LED --rows 2000
-python demos/benchmarks/streams.py --peers --data folder    (MOA's forests, in the same tables)
 python demos/benchmarks/streams.py --quick
 
 Every row is predicted and then learnt: `--only labels` measures accuracy, log-loss (of
@@ -11,14 +10,10 @@ coverage of 90% intervals and microseconds. `late_labels` and `late_numbers` lea
 number of further rows has been predicted, "random" numbers (150 on average), or 100 for a random
 "fifth" of the rows and the others never; rows count from the first label on. With "keys", every row
 has its number as key. The width of intervals is that relative to the narrowest constant band around
-the same forecasts with the same coverage. `first_faults` is the log-loss where the first fault of a
-machine comes at row 2,000 and labels 400 rows late, of models that know the class beforehand and of
-others.
+the same forecasts with the same coverage.
 
 `stream_sources.py` describes the streams and the files of the folders --data and --others. Every
-finished run is a line of --results, so the same command continues after an interruption. --peers
-measures MOA's forests, best in an environment of their own with Java
-(`pip install . capymoa torch matplotlib rich scikit-learn`); rows are converted before timing.
+finished run is a line of --results, so the same command continues after an interruption.
 """
 
 from __future__ import annotations
@@ -80,7 +75,6 @@ from stream_sources import (
 )
 
 from onlinels import (
-    CalibratedClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
@@ -89,6 +83,7 @@ from onlinels import (
     __version__,
 )
 
+WITH_DISTRIBUTION = StreamRegressor, LeastSquaresRegressor, linear_model.BayesianLinearRegression
 FLOOR = 1e-15
 """Smallest probability in the log-loss; the largest is 1."""
 NORMAL_90 = 1.6448536269514722
@@ -112,21 +107,6 @@ def encoded(model: Any) -> Any:
     texts = compose.SelectType(str) | preprocessing.OneHotEncoder()
     values = compose.SelectType(numbers.Number) | preprocessing.StandardScaler()
     return (texts + values) | model
-
-
-class LastTarget:
-    """Predict the last target."""
-
-    def __init__(self) -> None:
-        self._last = 0.0
-
-    def predict_one(self, _x: Any) -> float:
-        """Return the last target, or 0 at first."""
-        return self._last
-
-    def learn_one(self, _x: Any, y: float) -> None:
-        """Store the target."""
-        self._last = y
 
 
 FORGETS: dict[str, Any] = {"accumulator": "recursive", "forgetting_factor": 0.999}
@@ -161,7 +141,7 @@ REGRESSORS: Models = {
     "KNN": lambda: encoded(neighbors.KNNRegressor()),
     "Bayesian": lambda: encoded(linear_model.BayesianLinearRegression(smoothing=0.99)),
     "SGD": lambda: encoded(linear_model.LinearRegression()),
-    "last target": LastTarget,
+    "last target": lambda: dummy.StatisticRegressor(stats.EWMean(1.0)),
     "mean": lambda: dummy.StatisticRegressor(stats.Mean()),
 }
 LATE_REGRESSORS: Models = {
@@ -170,48 +150,6 @@ LATE_REGRESSORS: Models = {
     "LeastSquaresRegressor": lambda: encoded(LeastSquaresRegressor()),
     **{name: REGRESSORS[name] for name in ("SGD", "ARF", "last target", "mean")},
 }
-PEERS = {"MOA ARF": "AdaptiveRandomForestClassifier", "MOA SRP": "StreamingRandomPatches"}
-"""Names in the tables, and CapyMOA's classes: forests of 10 trees, seed 1, one job."""
-
-
-class MoaModel:
-    """A CapyMOA classifier with river's interface."""
-
-    def __init__(self, name: str, schema: Any) -> None:
-        from capymoa import classifier
-
-        self._labels = list(schema.get_label_values())
-        make = getattr(classifier, PEERS[name])
-        self._model = make(schema=schema, random_seed=1, ensemble_size=10, number_of_jobs=1)
-
-    def predict_proba_one(self, instance: Any) -> dict[str, float]:
-        """Return the probability of every label, or {} if MOA returns none."""
-        shares = self._model.predict_proba(instance)
-        return {} if shares is None else dict(zip(self._labels, shares.tolist(), strict=True))
-
-    def learn_one(self, instance: Any, _label: str) -> None:
-        """Learn an instance, which contains its label."""
-        self._model.train(instance)
-
-
-def as_instances(rows: Sequence[Row]) -> tuple[list[Any], Any]:
-    """Return rows as instances of MOA, and their schema."""
-    from capymoa.core import LabeledInstance
-    from capymoa.stream import Schema
-
-    features = list(dict.fromkeys(feature for x, _ in rows for feature in x))
-    labels = list(dict.fromkeys(label for _, label in rows))
-    categories = {"label": [str(label) for label in labels]}
-    schema = Schema.from_custom([*map(str, features), "label"], "label", categories)
-    made = []
-    for x, label in rows:
-        values = np.array([float(x.get(feature, np.nan)) for feature in features])
-        instance = LabeledInstance.from_array(schema, values, labels.index(label))
-        # Created at the first access, then cached.
-        _ = instance.java_instance
-        made.append((instance, str(label)))
-    return made, schema
-
 
 # -- measuring ------------------------------------------------------------------------------------
 
@@ -282,12 +220,7 @@ def number_figures(model: Any, rows: Sequence[Any], late: str, has_keys: bool) -
 def interval_of(model: Any, x: dict[str, Any]) -> tuple[float, float] | None:
     """Return the ends of the central 90% interval, or None for a model without a distribution."""
     last = model[-1] if isinstance(model, compose.Pipeline) else model
-    if isinstance(last, LeastSquaresRegressor):
-        for step in list(model.steps.values())[:-1]:
-            x = step.transform_one(x)
-        lower, upper = last.predict_interval_one(x, level=0.9)
-        return lower, upper
-    if not isinstance(last, (StreamRegressor, linear_model.BayesianLinearRegression)):
+    if not isinstance(last, WITH_DISTRIBUTION):
         return None
     found = model.predict_one(x, with_dist=True)
     return found.mu - NORMAL_90 * found.sigma, found.mu + NORMAL_90 * found.sigma
@@ -333,11 +266,8 @@ def main() -> int:
     arguments = parse_arguments()
     failed: dict[str, str] = {}
     for name in arguments.only:
-        if name == FAULTS:
-            report_first_faults(10 if arguments.quick else 1)
-        else:
-            table = measure_part(name, arguments, failed)
-            (report_late if name.startswith("late") else report)(name, table)
+        table = measure_part(name, arguments, failed)
+        (report_late if name.startswith("late") else report)(name, table)
     print(f"{machine()}, one thread. Most rows of a stream: {arguments.rows or 'all'}.")
     for name, message in failed.items():
         print(f"Not measured: {name}. {message}", file=sys.stderr)
@@ -355,7 +285,7 @@ def measure_part(name: str, arguments: argparse.Namespace, failed: dict[str, str
         rows = list(islice(sources[stream](), arguments.rows))
         for model, late in runs_of(name, rows, arguments.quick):
             key = known | {"stream": stream, "model": model, "late": late}
-            if results.find(key) is None and (model in PEERS) == arguments.peers:
+            if results.find(key) is None:
                 try:
                     results.add(key, measure(name, model, rows, late))
                 except Exception as error:
@@ -385,7 +315,7 @@ def wanted(stream: str, arguments: argparse.Namespace) -> bool:
 def runs_of(name: str, rows: Sequence[Row], quick: bool) -> list[tuple[str, str]]:
     """Return models and delays; half of the rows must come after the first label."""
     part = PARTS[name]
-    models = [*part.models, *(PEERS if name == "labels" else ())]
+    models = list(part.models)
     if name == "late_labels":
         models.remove("Softmax" if len({label for _, label in rows}) == 2 else "logistic")
     if quick:
@@ -403,9 +333,6 @@ def measure(name: str, model: str, rows: Sequence[Any], late: str) -> Figures:
     """Measure a model on a stream."""
     # The garbage of the previous model must not count in the time of this one.
     gc.collect()
-    if model in PEERS:
-        rows, schema = as_instances(rows)
-        return with_labels(MoaModel(model, schema), rows, late, False)
     make = PARTS[name].models[model]
     if name == "late_labels" and make is not StreamClassifier:
         rows = as_numbers(rows)
@@ -418,7 +345,7 @@ def measure(name: str, model: str, rows: Sequence[Any], late: str) -> Figures:
 def report(name: str, table: Table) -> None:
     """Print a table of each figure, and ranks, means and medians over the streams."""
     part = PARTS[name]
-    models = [each for each in [*part.models, *PEERS] if any(each == key[2] for key in table)]
+    models = [each for each in part.models if any(each == key[2] for key in table)]
     streams = list(dict.fromkeys(stream for stream, _, _ in table))
     sheets: dict[str, Floats] = {}
     for figure, form in part.forms.items():
@@ -496,64 +423,18 @@ def shown(score: float, part: Part) -> str:
     return f"{score:.1%}" if part.best is max else f"{score:.3g}"
 
 
-# -- the first fault ------------------------------------------------------------------------------
-
-FAULTS = "first_faults"
-FAULT_SHARES = 0.1, 0.2, 0.5, 1.0
-"""Shares of faults among the rows from the first fault on."""
-FIRST_FAULT, FAULTS_LATE, JUDGED = 2000, 400, 1000
-"""Row of the first fault, the delay of labels, and the number of rows judged from there on."""
-
-
-def fault_rows(share: float, first: int, n_rows: int) -> list[Row]:
-    """Return rows of five features, of which two are 3 standard deviations higher in a fault."""
-    random = np.random.default_rng(0)
-    X, is_fault = random.normal(size=(n_rows, 5)), random.random(n_rows) < share
-    is_fault[:first], is_fault[first] = False, True
-    X[is_fault, :2] += 3.0
-    samples = (dict(zip("abcde", row, strict=True)) for row in X.tolist())
-    return [(x, "fault" if y else "ok") for x, y in zip(samples, is_fault, strict=True)]
-
-
-def report_first_faults(divisor: int) -> None:
-    """Print log-losses after the first fault, with the numbers of rows divided."""
-    first, late, judged = (n // divisor for n in (FIRST_FAULT, FAULTS_LATE, JUDGED))
-    title = f"log-loss of {judged} rows, first fault at row {first}, labels {late} late"
-    table = table_of(title, *(f"{share:.0%} faults" for share in FAULT_SHARES))
-    given: dict[str, Any] = {"labels": ["ok", "fault"]}
-    discriminants = LeastSquaresClassifier(priors="learnt")
-    for name, model in {
-        "StreamClassifier()": StreamClassifier(),
-        "StreamClassifier(labels=...)": StreamClassifier(**given),
-        "CalibratedClassifier(...)": CalibratedClassifier(LeastSquaresClassifier()),
-        "with labels=...": CalibratedClassifier(LeastSquaresClassifier(), **given),
-        'and priors="learnt"': CalibratedClassifier(discriminants, **given),
-    }.items():
-        losses = []
-        for share in FAULT_SHARES:
-            rows = fault_rows(share, first, first + judged)
-            answers, *_ = answers_of(model.clone(), rows, "predict_proba_one", str(late))
-            judged_rows = zip(answers[first:], rows[first:], strict=True)
-            losses.append(
-                np.mean([-np.log(max(p.get(y, 0.0), FLOOR)) for p, (_, y) in judged_rows])
-            )
-        table.add_row(name, *(f"{loss:.2f}" for loss in losses))
-    print_table(table)
-
-
 def parse_arguments() -> argparse.Namespace:
     parser = make_parser(__doc__)
-    add, parts = parser.add_argument, [*PARTS, FAULTS]
+    add, parts = parser.add_argument, list(PARTS)
     add("--only", nargs="+", choices=parts, metavar="PART", help=f"any of {', '.join(parts)}")
     add("--streams", nargs="+", metavar="STREAM", help="only these streams")
     add("--rows", type=positive, help="most rows of a stream, the first ones (default: all)")
     add("--data", type=folder_of_arrays, help="folder with elec2, gas_drift and wisdm")
     add("--others", type=folder_of_arrays, help="folder with further streams")
     add("--results", type=Path, default=Path("streams.jsonl"), help="file of runs (%(default)s)")
-    add("--peers", action="store_true", help="measure MOA's forests on the streams with labels")
     add("--quick", action="store_true", help=f"{QUICK_ROWS} rows of two streams, quick models")
     arguments = parser.parse_args()
-    arguments.only = ["labels"] if arguments.peers else arguments.only or parts
+    arguments.only = arguments.only or parts
     if arguments.quick:
         arguments.streams = arguments.streams or ["Phishing", "TrumpApproval"]
         arguments.rows = arguments.rows or QUICK_ROWS

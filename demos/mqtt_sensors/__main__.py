@@ -96,14 +96,9 @@ def learn(arguments: argparse.Namespace, found: Learner | None, console: Console
     stopped = heed_signals()
     learner = found or Learner()
     before = learner.learnt
-    session = Session(
-        learner,
-        arguments.state,
-        arguments.topics,
-        arguments.client_id,
-        window=arguments.save_every,
-        known=found is not None,
-    )
+    state, name = arguments.state, arguments.client_id
+    window, known = arguments.save_every, found is not None
+    session = Session(learner, state, arguments.topics, name, window=window, known=known)
     session.connect(arguments.host, arguments.port)
     while not session.ready and not stopped():
         session.step()
@@ -138,17 +133,11 @@ def heed_signals() -> Callable[[], bool]:
 
 
 def start_sensors(arguments: argparse.Namespace) -> subprocess.Popen[bytes]:
-    options = {
-        "--host": arguments.host,
-        "--port": arguments.port,
-        "--prefix": arguments.topics.prefix,
-        "--rows": arguments.rows,
-        "--rate": arguments.rate,
-        "--seed": arguments.seed,
-    }
-    words = [str(word) for option in options.items() for word in option]
+    words = ["--simulate", "--prefix", arguments.topics.prefix]
+    for name in ("host", "port", "rows", "rate", "seed"):
+        words += [f"--{name}", str(getattr(arguments, name))]
     # S603: our own program, with arguments that were parsed before.
-    return subprocess.Popen([sys.executable, __file__, "--simulate", *words])  # noqa: S603
+    return subprocess.Popen([sys.executable, __file__, *words])  # noqa: S603
 
 
 def watch(
@@ -159,22 +148,16 @@ def watch(
 ) -> None:
     """Learn, and show how it goes, until a signal comes or the sensors are done."""
     learner = session.learner
-    line = "{task.description} rows learnt, {task.fields[waiting]} waiting, accuracy "
-    accuracy = "{task.fields[recent]:.1%} now, {task.fields[overall]:.1%} in all"
-    columns = SpinnerColumn(), TextColumn(line + accuracy), TimeElapsedColumn()
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("0", total=None, waiting=0, recent=0.0, overall=0.0)
+        task = progress.add_task("", total=None)
         while not stopped():
             session.step()
             recent = sum(learner.recent) / max(1, len(learner.recent))
             overall = learner.right / max(1, learner.learnt)
-            progress.update(
-                task,
-                description=f"{learner.learnt:,}",
-                waiting=len(learner.join.readings),
-                recent=recent,
-                overall=overall,
-            )
+            rows = f"{learner.learnt:,} rows learnt, {len(learner.join.readings)} waiting"
+            accuracy = f"accuracy {recent:.1%} now, {overall:.1%} in all"
+            progress.update(task, description=f"{rows}, {accuracy}")
             while session.notes:
                 progress.console.print(escape(session.notes.pop(0)))
             done = sensors is not None and sensors.poll() is not None

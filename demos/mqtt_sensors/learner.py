@@ -21,10 +21,9 @@ import reprlib
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import isfinite
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from river.compose import Pipeline
 
@@ -51,38 +50,23 @@ LONGEST_REFUSAL = 200
 # -- messages -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Topics:
     """Where readings and labels come from, and predictions go."""
 
-    prefix: str = "sensors"
-
-    @property
-    def readings(self) -> str:
-        """Return where readings come from."""
-        return f"{self.prefix}/readings"
-
-    @property
-    def labels(self) -> str:
-        """Return where labels come from."""
-        return f"{self.prefix}/labels"
-
-    @property
-    def predictions(self) -> str:
-        """Return where predictions go."""
-        return f"{self.prefix}/predictions"
+    def __init__(self, prefix: str = "sensors") -> None:
+        self.prefix = prefix
+        names = "readings", "labels", "predictions"
+        self.readings, self.labels, self.predictions = (f"{prefix}/{name}" for name in names)
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """What a sensor measured."""
 
     key: Key
     values: dict[str, float]
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """What a reading turned out to be."""
 
     key: Key
@@ -102,46 +86,32 @@ def read_message(topic: str, payload: bytes | bytearray, topics: Topics) -> Read
     ValueError
         If the topic is another one, or the payload is neither, whatever is in it.
     """
-    if topic not in (topics.readings, topics.labels):
-        raise ValueError(f"a message on another topic, {topic!r}")
     try:
         fields = json.loads(payload)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"a payload on {topic} is no JSON text: {error}") from error
-    if not isinstance(fields, dict):
-        raise ValueError(f"a payload on {topic} is {reprlib.repr(fields)}, expected a JSON object")
-    key = read_key(fields)
-    if topic == topics.labels:
-        label = fields.get("label")
-        if isinstance(label, bool) or not isinstance(label, str | int):
-            raise ValueError(
-                f"label of {key} is {reprlib.repr(label)}, expected a text or a whole number"
-            )
-        return Label(key, label)
-    values = fields.get("values")
-    if not isinstance(values, dict) or not values:
-        raise ValueError(f"values are {reprlib.repr(values)}, expected an object of numbers")
-    return Reading(key, {name: read_number(name, value) for name, value in values.items()})
+    match fields:
+        case {"sensor": str(sensor), "number": number, "label": label} if (
+            topic == topics.labels and is_count(number) and type(label) in (str, int)
+        ):
+            return Label((sensor, number), label)
+        case {"sensor": str(sensor), "number": number, "values": dict(values)} if (
+            topic == topics.readings and is_count(number) and values
+        ):
+            return Reading((sensor, number), {n: read_number(n, v) for n, v in values.items()})
+    found = f"a message on {topic} is {reprlib.repr(fields)}"
+    raise ValueError(f"{found}, expected a sensor, a number, and values or a label")
 
 
-def read_key(fields: dict[str, Any]) -> Key:
-    sensor, number = fields.get("sensor"), fields.get("number")
-    if not isinstance(sensor, str):
-        raise ValueError(f"sensor is {reprlib.repr(sensor)}, expected a text")
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        found = f"number of {sensor!r} is {reprlib.repr(number)}"
-        raise ValueError(f"{found}, expected a whole number, at least 0")
-    return sensor, number
+def is_count(number: Any) -> bool:
+    return type(number) is int and number >= 0
 
 
 def read_number(name: str, value: Any) -> float:
-    if not isinstance(value, bool) and isinstance(value, int | float):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = float("inf")
-        if isfinite(number):
-            return number
+    # No bool, and no whole number beyond all floats.
+    if type(value) in (int, float) and abs(value) < float("inf"):
+        with suppress(OverflowError):
+            return float(value)
     raise ValueError(f"value {name!r} is {reprlib.repr(value)}, expected a finite number")
 
 
@@ -154,8 +124,7 @@ class Numbers:
     Sensors count, so a stream without losses is one range, however long it is.
     """
 
-    def __init__(self, most_gaps: int = MOST_GAPS) -> None:
-        self.most_gaps = most_gaps
+    def __init__(self) -> None:
         self.given_up = 0
         self.first: list[int] = []
         self.last: list[int] = []
@@ -178,7 +147,7 @@ class Numbers:
         for gap in (place + 1, place):
             if 0 < gap < len(self) and self.last[gap - 1] + 1 == self.first[gap]:
                 self._close(gap)
-        if len(self) - 1 > self.most_gaps:
+        if len(self) - 1 > MOST_GAPS:
             self.given_up += self.first[1] - self.last[0] - 1
             self._close(1)
 
@@ -195,20 +164,14 @@ class Join:
     dropped. Whatever comes for a settled key, and a second reading or label for one that waits, is
     a duplicate. Of two labels that contradict each other the first one counts.
 
-    Parameters
-    ----------
-    most_waiting : int
-        How many readings, and how many labels, may wait; the one that has waited longest is
-        dropped for a new one, and counted. A label that is dropped is forgotten, and its key unseen
-        again: its reading may still come.
-    most_gaps : int
-        How many gaps the settled numbers of a sensor may have. Past these the lowest gap closes:
-        what has not come by then counts as settled. So memory is bounded for each sensor.
+    At most MOST_WAITING readings, and as many labels, wait; the one that has waited longest is
+    dropped for a new one, and counted. A label that is dropped is forgotten, and its key unseen
+    again: its reading may still come. The settled numbers of a sensor have at most MOST_GAPS gaps.
+    Past these the lowest gap closes: what has not come by then counts as settled. So memory is
+    bounded for each sensor.
     """
 
-    def __init__(self, most_waiting: int = MOST_WAITING, most_gaps: int = MOST_GAPS) -> None:
-        self.most_waiting = most_waiting
-        self.most_gaps = most_gaps
+    def __init__(self) -> None:
         self.dropped = 0
         # In the order in which they came: the first one has waited longest.
         self.readings: dict[Key, Any] = {}
@@ -240,7 +203,7 @@ class Join:
             self._settle(key)
             return self.labels.pop(key)
         self.readings[key] = reading
-        if len(self.readings) > self.most_waiting:
+        if len(self.readings) > MOST_WAITING:
             oldest = next(iter(self.readings))
             del self.readings[oldest]
             self.dropped += 1
@@ -253,7 +216,7 @@ class Join:
             self._settle(key)
             return self.readings.pop(key)
         self.labels[key] = label
-        if len(self.labels) > self.most_waiting:
+        if len(self.labels) > MOST_WAITING:
             # Its key is not settled: its reading is still to be predicted.
             del self.labels[next(iter(self.labels))]
             self.dropped += 1
@@ -261,7 +224,7 @@ class Join:
 
     def _settle(self, key: Key) -> None:
         sensor, number = key
-        self.settled.setdefault(sensor, Numbers(self.most_gaps)).add(number)
+        self.settled.setdefault(sensor, Numbers()).add(number)
 
 
 # -- the learner ----------------------------------------------------------------------------------
@@ -275,16 +238,11 @@ def scaled(values: dict[str, float]) -> dict[str, float]:
 COUNTS = "learnt", "right", "duplicates", "refused", "last_refusal"
 
 
-@dataclass(frozen=True)
-class Predicted:
+class Predicted(NamedTuple):
     """A reading that waits for its label, and what was predicted of it."""
 
     values: dict[str, float]
     label: LabelValue | None
-
-
-def look_away(_key: Key, _predicted: Predicted, _label: LabelValue | None) -> None:
-    """Do nothing: what a learner calls that nobody watches."""
 
 
 class Learner:
@@ -301,10 +259,10 @@ class Learner:
     than usual.
     """
 
-    def __init__(self, most_waiting: int = MOST_WAITING, most_gaps: int = MOST_GAPS) -> None:
+    def __init__(self) -> None:
         hidden = HiddenLayer(N_HIDDEN, activation="tanh", bias=True, seed=0)
         self.model: Pipeline = hidden | LeastSquaresClassifier(ridge=RIDGE)
-        self.join = Join(most_waiting, most_gaps)
+        self.join = Join()
         self.outbox: dict[Key, LabelValue | None] = {}
         self.recent: deque[bool] = deque(maxlen=RECENT)
         self.learnt = 0
@@ -312,7 +270,7 @@ class Learner:
         self.duplicates = 0
         self.refused = 0
         self.last_refusal = ""
-        self.watch: Callable[[Key, Predicted, LabelValue | None], None] = look_away
+        self.watch: Callable[[Key, Predicted, LabelValue | None], None] = lambda *_: None
 
     @property
     def classifier(self) -> LeastSquaresClassifier:
@@ -389,7 +347,7 @@ class Learner:
             "counts": [getattr(self, name) for name in COUNTS],
             "recent": list(self.recent),
             "outbox": [[*key, label] for key, label in self.outbox.items()],
-            "join": [join.most_waiting, join.most_gaps, join.dropped],
+            "dropped": join.dropped,
             "readings": list(waiting),
             "labels": [[*key, label] for key, label in join.labels.items()],
             "settled": settled,
@@ -417,19 +375,18 @@ class Learner:
         state = json.loads(found["state"])
         if state.get("scale") != [USUAL, UNIT]:
             raise ValueError(f"{path} was learnt with another USUAL or UNIT. Move it away.")
-        most_waiting, most_gaps, dropped = state["join"]
-        learner = cls(most_waiting, most_gaps)
+        learner = cls()
         learner.model = found["model"]
         for name, value in zip(COUNTS, state["counts"], strict=True):
             setattr(learner, name, value)
         learner.recent.extend(state["recent"])
         learner.outbox = {(sensor, number): label for sensor, number, label in state["outbox"]}
         join = learner.join
-        join.dropped = dropped
+        join.dropped = state["dropped"]
         for sensor, number, values, label in state["readings"]:
             join.readings[sensor, number] = Predicted(values, label)
         join.labels = {(sensor, number): label for sensor, number, label in state["labels"]}
         for sensor, parts in state["settled"].items():
-            numbers = join.settled[sensor] = Numbers(most_gaps)
+            numbers = join.settled[sensor] = Numbers()
             numbers.given_up, numbers.first, numbers.last = parts
         return learner

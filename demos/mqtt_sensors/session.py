@@ -212,9 +212,7 @@ class Session:
         for number in owed:
             self._client.ack(number, 1)
 
-    def _on_connect(
-        self, client: Client, _data: Any, flags: Any, reason: Any, _properties: Any
-    ) -> None:
+    def _on_connect(self, client: Client, _data: Any, flags: Any, reason: Any, *_: Any) -> None:
         if reason.is_failure:
             raise ConnectionError(f"the broker refuses this client: {reason}")
         if flags.session_present != self._known:
@@ -226,9 +224,7 @@ class Session:
             self._publish(key)
         client.subscribe([(self._topics.readings, 1), (self._topics.labels, 1)])
 
-    def _on_subscribe(
-        self, _client: Client, _data: Any, _number: int, reasons: Any, _properties: Any
-    ) -> None:
+    def _on_subscribe(self, _client: Any, _data: Any, _number: int, reasons: Any, *_: Any) -> None:
         if any(reason.is_failure for reason in reasons):
             raise ConnectionError(f"the broker refuses the subscription: {reasons}")
         # A state on disk means that the broker keeps messages for this client.
@@ -238,9 +234,7 @@ class Session:
     def _on_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
         self._inbox.append(message)
 
-    def _on_publish(
-        self, _client: Client, _data: Any, number: int, reason: Any, _properties: Any
-    ) -> None:
+    def _on_publish(self, _client: Any, _data: Any, number: int, reason: Any, *_: Any) -> None:
         key = self._sent.pop(number, None)
         if key is not None:
             self.learner.outbox.pop(key, None)

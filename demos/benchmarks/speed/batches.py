@@ -1,36 +1,24 @@
-"""Measure batches of rows: learning, predicting before learning, scikit-learn's chunks, workers.
+"""Measure batches of rows: learning them, and scikit-learn's chunks.
 
 python demos/benchmarks/speed/batches.py
 python demos/benchmarks/speed/batches.py --only learn partial_fit
 python demos/benchmarks/speed/batches.py --quick
 
 - learn: `learn_many` of float32 rows beside BLAS's dsyrk (rank-k update of a symmetric matrix) of
-  float64 rows; the same rows learnt and solved beside scikit-learn's Ridge and hpelm.
-- predict: `predict_learn_many`, one numeric target, beside the loop over dicts and polars-ols
-  (recursive least squares in Rust); one thread.
+  float64 rows; the same rows learnt and solved beside scikit-learn's Ridge.
 - partial_fit: chunks of 10,000 rows of 200 correlated columns of different scales beside Ridge.fit
   on all rows and SGD. Every model has its own process with one thread. Memory is the peak beyond
   that before the first chunk and one chunk; errors are those on 20,000 other rows.
-- workers: batches that each task generates, in one and two Dask workers, and in one and two plain
-  processes; and the time of a merge.
-
-`pip install 'onlinels[bench,dask]' polars-ols` installs the peers; what is absent is left out.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-os.environ["POLARS_MAX_THREADS"] = os.environ["RAYON_NUM_THREADS"] = "1"
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
@@ -48,7 +36,6 @@ from common import (
     call_alone,
     compare,
     forget_peak,
-    in_words,
     memory,
     print_table,
     row_slices,
@@ -58,16 +45,16 @@ from common import (
     table_of,
 )
 
-from onlinels import LeastSquaresClassifier, LeastSquaresRegressor, distributed, merge
+from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
+
+on_one_thread: Any = threadpool_limits.wrap(limits=1, user_api="blas")
 
 N_CLASSES, CHUNK, N_COLUMNS, HELD_OUT = 10, 10_000, 200, 20_000
 
 
 def main() -> None:
-    parser = speed_parser(__doc__, repeats=5)
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
-    arguments = speed_arguments(parser)
+    arguments = speed_arguments(speed_parser(__doc__, 5, PARTS))
     for name in arguments.only:
         PARTS[name](arguments.quick, arguments.repeats)
 
@@ -123,18 +110,8 @@ def many_times(function: Piece) -> Piece:
     return lambda: [function() for _ in range(100)]
 
 
-def on_one_thread(function: Piece) -> Piece:
-    """Return a function that calls another with one thread of BLAS."""
-
-    def run() -> None:
-        with threadpool_limits(1, user_api="blas"):
-            function()
-
-    return run
-
-
 def against_peers(n_features: int, repeats: int) -> None:
-    """Compare learning and solving with scikit-learn and hpelm."""
+    """Compare learning and solving with scikit-learn."""
     n_rows = 5 * n_features
     X, y = labelled(n_rows, n_features)
     one_hot = np.eye(N_CLASSES)[y]
@@ -145,72 +122,13 @@ def against_peers(n_features: int, repeats: int) -> None:
             model.learn_many(X[rows], y[rows])
         _ = model.output_weights
 
-    def with_hpelm() -> None:
-        """Solve with hpelm, whose hidden layer has only linear neurons."""
-        from hpelm import ELM
-
-        elm = ELM(n_features, N_CLASSES, norm=1.0, batch=1000)
-        elm.add_neurons(n_features, "lin", np.eye(n_features), np.zeros(n_features))
-        elm.train(X.astype(float), one_hot, "r")
-        elm.nnet.get_B()
-
     ridge = Ridge(1.0, fit_intercept=False)
     pieces: dict[str, Piece] = {
         "onlinels": ours,
         "scikit-learn Ridge": lambda: ridge.fit(X.astype(float), one_hot),
     }
-    if find_spec("hpelm"):
-        pieces["hpelm"] = with_hpelm
     title = f"{n_rows} rows of {n_features} features learnt and solved"
     compare(title, pieces, repeats, n_rows, "onlinels")
-
-
-# -- predict before learning ----------------------------------------------------------------------
-
-
-def predict(quick: bool, repeats: int) -> None:
-    """Compare batches of predicted and learnt rows with the loop over dicts."""
-    for n_features in (10,) if quick else (10, 20, 64, 213):
-        n_rows = 2000 if quick else min(200_000, 4_000_000 // n_features)
-        random = np.random.default_rng(0)
-        X = random.normal(size=(n_rows, n_features))
-        y = X @ random.normal(size=n_features) + random.normal(size=n_rows)
-        dicts = [dict(enumerate(row)) for row in X.tolist()]
-        makes: dict[str, Callable[[], LeastSquaresRegressor]] = {
-            "recursive": lambda: LeastSquaresRegressor(1.0, "recursive"),
-            "Gram": lambda: LeastSquaresRegressor(1.0),
-            'Gram, ridge="auto"': LeastSquaresRegressor,
-        }
-        pieces: dict[str, Piece] = {"the loop": partial(loop, dicts, y.tolist())}
-        for name, make in makes.items():
-            pieces[name] = partial(in_a_batch, make, X, y)
-        if find_spec("polars_ols"):
-            pieces["polars-ols"] = by_polars(X, y)
-        with threadpool_limits(1, user_api="blas"):
-            title = f"a row of {n_features} features predicted and learnt"
-            compare(title, pieces, repeats, n_rows, "the loop")
-
-
-def in_a_batch(make: Callable[[], LeastSquaresRegressor], X: Floats, y: Floats) -> None:
-    make().predict_learn_many(X, y)
-
-
-def loop(rows: list[dict[int, float]], targets: list[float]) -> None:
-    model = LeastSquaresRegressor(1.0, "recursive")
-    for x, y in zip(rows, targets, strict=True):
-        model.predict_one(x)
-        model.learn_one(x, y)
-
-
-def by_polars(X: Floats, y: Floats) -> Piece:
-    """Return recursive least squares of polars-ols."""
-    import polars as pl
-    import polars_ols  # noqa: F401 -- it adds the attribute least_squares to columns.
-
-    names = [f"x{column}" for column in range(X.shape[1])]
-    frame = pl.DataFrame(X, schema=names).with_columns(pl.Series("y", y))
-    target: Any = pl.col("y")
-    return lambda: frame.select(target.least_squares.rls(*map(pl.col, names), mode="predictions"))
 
 
 # -- chunks of scikit-learn -----------------------------------------------------------------------
@@ -300,69 +218,9 @@ def fit_part(model: Any, X: Floats, y: Array, n_classes: int) -> None:
     model.partial_fit(X, y, **({"classes": np.arange(n_classes)} if n_classes else {}))
 
 
-# -- workers --------------------------------------------------------------------------------------
-
-
-def workers(quick: bool, repeats: int) -> None:
-    """Compare Dask's workers with plain processes, and a merge with learning."""
-    n_features, n_batches = (300, 8) if quick else (3000, 32)
-    sizes = n_batches, n_features
-    kinds = {"plain processes": by_processes}
-    if find_spec("distributed"):
-        kinds["workers of Dask"] = by_workers
-    table = table_of(f"{n_batches} batches of {n_features} rows", "one, s", "two, s", "speed-up")
-    for name, work in kinds.items():
-        one, two = (median(work(n, *sizes) for _ in range(repeats)) for n in (1, 2))
-        table.add_row(name, f"{one:.2f}", f"{two:.2f}", f"{one / two:.2f}")
-    print_table(table)
-    a, b = (plain([number], n_features) for number in (0, 1))
-    X, y = batch(2, n_features)
-    learnt, merged = seconds_of(lambda: a.learn_many(X, y)), seconds_of(lambda: merge(a, b))
-    print(f"to learn {n_features} rows {in_words(learnt)}, to merge {in_words(merged)}")
-
-
-def batch(number: int, n_features: int) -> tuple[Floats, Floats]:
-    """Generate as many rows as features, and targets."""
-    X = np.random.default_rng(number).standard_normal((n_features, n_features))
-    return X, X[:, 0]
-
-
-def plain(numbers: list[int], n_features: int) -> LeastSquaresRegressor:
-    """Return a model that has learnt these batches in this process, on one thread."""
-    model = LeastSquaresRegressor(1.0)
-    with threadpool_limits(1):
-        for number in numbers:
-            model.learn_many(*batch(number, n_features))
-    return model
-
-
-def by_processes(n_workers: int, n_batches: int, n_features: int) -> float:
-    """Return the seconds of learning in plain processes that already run, and of merging."""
-    numbers = [list(range(at, n_batches, n_workers)) for at in range(n_workers)]
-    with multiprocessing.get_context("spawn").Pool(n_workers) as pool:
-        pool.starmap(plain, [([0], 8)] * n_workers)
-        began = time.perf_counter()
-        merge(*pool.starmap(plain, [(each, n_features) for each in numbers]))
-        return time.perf_counter() - began
-
-
-def by_workers(n_workers: int, n_batches: int, n_features: int) -> float:
-    """Return the seconds of learning in Dask workers that already run."""
-    from dask.delayed import delayed
-    from distributed import Client
-
-    settings = {"dashboard_address": ":0", "silence_logs": 50}
-    with Client(n_workers=n_workers, threads_per_worker=1, **settings) as client:
-        client.run(plain, [0], 8)
-        parts = [delayed(batch, pure=False)(number, n_features) for number in range(n_batches)]
-        return seconds_of(lambda: distributed.fit(LeastSquaresRegressor(1.0), parts))
-
-
 PARTS: dict[str, Callable[[bool, int], None]] = {
     "learn": learn,
-    "predict": predict,
     "partial_fit": partial_fit,
-    "workers": workers,
 }
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""Measure images: learning and predicting, the features alone, and the files for small boards.
+"""Measure images: learning and predicting, and the files for small boards.
 
 python demos/benchmarks/speed/network.py --data mnist.npz
 python demos/benchmarks/speed/network.py --only images --n-hidden 12000
-python demos/benchmarks/speed/network.py --only features
 OPENBLAS_NUM_THREADS=1 python demos/benchmarks/speed/network.py --only boards --repeats 15
 python demos/benchmarks/speed/network.py --quick
 
@@ -10,7 +9,6 @@ python demos/benchmarks/speed/network.py --quick
   predicted, then learnt, singly. The floors are the bare calls of BLAS of the same shapes, timed in
   turns with the network; after a single image, they update an inverse. Without --data, images are
   random: the time is the same. 12,000 hidden units take 7 GB and some minutes.
-- features: stage 1, from images to features, beside torch, which must compute the same features.
 - boards: sizes of files and the time of one prediction; sizes and times do not depend on the
   images, which are random bytes. "images" is the ONNX file with `store_images=True`.
 
@@ -39,12 +37,10 @@ from common import (
     Floats,
     Piece,
     bar,
-    compare,
     in_turns,
     in_words,
     positive,
     print_table,
-    row_slices,
     seconds_of,
     speed_arguments,
     speed_parser,
@@ -53,7 +49,7 @@ from common import (
 from image_data import read_image_data
 
 import onlinels
-from onlinels import ConvolutionalFeatures, ShallowConvClassifier
+from onlinels import ShallowConvClassifier
 from onlinels.export import answers_only, onnx
 
 BATCH, TILE = 1000, 16
@@ -67,11 +63,10 @@ Calls = dict[str, tuple[Piece, int]]
 
 
 def main() -> None:
-    parser = speed_parser(__doc__, repeats=3)
+    parser = speed_parser(__doc__, 3, PARTS)
     add = parser.add_argument
     add("--data", help=".npz file or folder of IDX files (random images)")
     add("--n-hidden", type=positive, nargs="+", default=SIZES, metavar="N", help=f"{SIZES}")
-    add("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     arguments = speed_arguments(parser)
     if arguments.quick:
         arguments.n_hidden = [300]
@@ -122,38 +117,28 @@ def measure(x: Array, y: Array, n_hidden: int, warm_up: int, repeats: int) -> No
             dsymv(1.0, inverse, row)
             dsyr(-1.0, row, a=inverse, overwrite_a=1)
 
-    measured: dict[str, tuple[Piece, Piece, int]] = {
-        "learnt in batches of 1,000": (
-            partial(model.learn_many, x, y),
-            partial(call, many, learning, BATCH),
-            BATCH,
-        ),
-        "learnt singly": (
-            learn_singly,
-            partial(call, one, learning, SINGLE),
-            SINGLE,
-        ),
-        "predicted in batches of 1,000": (
-            partial(predictor.predict_many, x),
-            partial(call, many, predicting, BATCH),
-            BATCH,
-        ),
-        "predicted singly": (
-            lambda: [predictor.predict_one(sample) for sample, _ in single],
-            partial(call, one, predicting, SINGLE),
-            SINGLE,
-        ),
-        "predicted, then learnt, singly": (partial(pairs, both), bare_pairs, SINGLE),
+    bare: list[tuple[Piece, int]] = [
+        (partial(call, many, learning, BATCH), BATCH),
+        (partial(call, one, learning, SINGLE), SINGLE),
+        (partial(call, many, predicting, BATCH), BATCH),
+        (partial(call, one, predicting, SINGLE), SINGLE),
+        (bare_pairs, SINGLE),
+    ]
+    ours: dict[str, Piece] = {
+        "learnt in batches of 1,000": partial(model.learn_many, x, y),
+        "learnt singly": learn_singly,
+        "predicted in batches of 1,000": partial(predictor.predict_many, x),
+        "predicted singly": lambda: [predictor.predict_one(sample) for sample, _ in single],
+        "predicted, then learnt, singly": partial(pairs, both),
     }
     # After a mini-batch, the first prediction computes the weights and starts the inverse.
     pairs(both)
-    pieces = {name: ours for name, (ours, _, _) in measured.items()}
-    floors = {f"bare {name}": floor for name, (_, floor, _) in measured.items()}
-    seconds = in_turns(pieces | floors, repeats)
+    floors = {f"bare {name}": floor for name, (floor, _) in zip(ours, bare, strict=True)}
+    seconds = in_turns(ours | floors, repeats)
     table = table_of("an image", "time", "bare calls", "ratio", title=f"{n_hidden} hidden units")
-    for name, (_, _, n_images) in measured.items():
-        ours, floor = seconds[name], seconds[f"bare {name}"]
-        cells = in_words(ours / n_images), in_words(floor / n_images), f"{ours / floor:.2f}"
+    for name, (_, n_images) in zip(ours, bare, strict=True):
+        taken, floor = seconds[name], seconds[f"bare {name}"]
+        cells = in_words(taken / n_images), in_words(floor / n_images), f"{taken / floor:.2f}"
         table.add_row(name, *cells)
     print_table(table)
 
@@ -192,63 +177,6 @@ def call(some: Mapping[str, tuple[Piece, int]], names: Iterable[str], n_images: 
     for piece, size in (some[name] for name in names):
         for _ in range(math.ceil(n_images / size)):
             piece()
-
-
-# -- features -------------------------------------------------------------------------------------
-
-STAGES: dict[str, tuple[tuple[int, ...], int, dict[str, Any], int]] = {
-    "28 x 28, 60 filters, D = 2": ((28, 28), 60, {"pool_size": 8, "stride": 2}, 20_000),
-    "32 x 32 x 4, 96 filters, D = 3": ((32, 32, 4), 96, {"pool_size": 7, "stride": 3}, 4000),
-}
-"""Shapes of images, numbers of filters, settings of stage 1, and numbers of images."""
-DROP_RING = 5
-
-
-def features(arguments: Any) -> None:
-    """Compare stage 1 with torch, in batches and on single images."""
-    if not find_spec("torch"):
-        print("features are left out: torch is not installed")
-        return
-    for name, (shape, n_filters, settings, n_images) in STAGES.items():
-        random = np.random.default_rng(0)
-        bank = random.normal(size=(n_filters, 7, 7)).astype(np.float32)
-        size = 500 if arguments.quick else n_images
-        made = random.random((size, *shape), dtype=np.float32)
-        ours = ConvolutionalFeatures(
-            bank, drop_ring=DROP_RING, normalize="image", dtype="float32", **settings
-        ).transform_many
-        theirs: Callable[[Array], Array] = partial(with_torch, bank, **settings)
-        if not np.allclose(ours(made[:20]), theirs(made[:20]), rtol=1e-3, atol=1e-5):
-            raise SystemExit(f"{name}: torch computes other features.")
-        for batch, n in ((BATCH, size), (1, 50)):
-            pieces: dict[str, Piece] = {
-                "onlinels": partial(in_batches, ours, made[:n], batch),
-                "torch": partial(in_batches, theirs, made[:n], batch),
-            }
-            title = f"{name}, batches of {batch}"
-            compare(title, pieces, arguments.repeats, n, "torch")
-
-
-def in_batches(function: Callable[[Array], Array], images: Array, size: int) -> None:
-    for rows in row_slices(len(images), size):
-        function(images[rows])
-
-
-def with_torch(bank: Array, images: Array, pool_size: int, stride: int) -> Array:
-    """Return torch's features: separate channels, average pooling."""
-    import torch
-
-    # Torch computes correlations; the paper computes convolutions.
-    kernel = torch.from_numpy(np.ascontiguousarray(bank[:, None, ::-1, ::-1]))
-    n_images, height, width = images.shape[:3]
-    channels = torch.from_numpy(images).reshape(n_images, height, width, -1).permute(0, 3, 1, 2)
-    with torch.no_grad():
-        maps = torch.nn.functional.conv2d(channels.reshape(-1, 1, height, width), kernel).square_()
-        over = pool_size - 1 - DROP_RING
-        pooled = torch.nn.functional.avg_pool2d(maps, pool_size, stride, over).sqrt_().sqrt_()
-        rows = pooled.reshape(n_images, -1)
-        found: Array = (rows / rows.norm(dim=1, keepdim=True)).numpy()
-    return found
 
 
 # -- boards ---------------------------------------------------------------------------------------
@@ -309,7 +237,7 @@ def of_board(preset: str, settings: dict[str, Any], repeats: int) -> list[str]:
     return [f"{preset}, {text}", *(f"{size / 1e6:.2f}" for size in sizes), *times]
 
 
-PARTS: dict[str, Callable[[Any], None]] = {"images": images, "features": features, "boards": boards}
+PARTS: dict[str, Callable[[Any], None]] = {"images": images, "boards": boards}
 
 if __name__ == "__main__":
     main()

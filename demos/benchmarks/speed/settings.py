@@ -1,14 +1,15 @@
 """Measure every setting of the public models, row by row, as multiples of a plain ridge.
 
     OPENBLAS_NUM_THREADS=1 python demos/benchmarks/speed/settings.py [--features 5 10 20 40 64]
+    python demos/benchmarks/speed/settings.py --only beside --repeats 20 --features 5 64
     python demos/benchmarks/speed/settings.py --quick --only priors forgetting
 
 Every row is a dict that is predicted and then learnt. A cell contains microseconds a row, and in
 brackets a multiple of a reference that took turns with the model. After 600 rows, the reference is
 LeastSquaresRegressor(1.0) on independent features; that of a batch is the loop over its rows. The
-reference of the first 20 rows of fresh models is river's LogisticRegression, and that of whole
-streams, from the first row on, LeastSquaresRegressor(1.0) on the same rows. "Expected at most" are
-multiples for 5, 10, 20, 40 and 64 features; a "!" marks a larger one.
+reference of the first 20 rows of fresh models, and of the rows beside river, which follow 4,000
+others, is river's LogisticRegression. That of whole streams, from the first row on, is
+LeastSquaresRegressor(1.0) on the same rows.
 
 "correlated" features are 30 + 10 (3 common factors + noise of 0.05), "times ten" are 10 (3 common
 factors + noise of 0.5). Figures are medians of CPU times of one thread. The script refuses to run
@@ -23,6 +24,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from inspect import signature
+from itertools import pairwise
 from statistics import median
 from time import thread_time
 from typing import Any, NamedTuple
@@ -34,7 +36,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from river import drift, linear_model
+from river import drift, linear_model, naive_bayes
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
@@ -63,23 +65,9 @@ from onlinels.linear.ridge import RIDGE_NAMES, SCALINGS
 from onlinels.linear.settings import SUMS_BY_ACCUMULATOR
 
 WIDTHS = (5, 10, 20, 40, 64)
-WARM, PIECE, BATCH_ROWS, N_FRESH, N_LONG = 600, 200, 1000, 20, 20_000
-
-Limits = tuple[float, ...] | None
-"""Expected multiples for the widths; shorter if wider models have none."""
-
-ROW: Limits = (1.4, 1.6, 2.0, 2.8, 5.0)
-INTERVAL: Limits = (1.6, 2.0, 2.3, 4.5, 6.0)
-PROBABILITIES: Limits = (1.2, 1.3, 1.3, 1.3, 1.5)
-BATCH: Limits = (1.0, 1.0, 1.0, 1.0, 1.0)
-SELECTED: Limits = (2.0, 2.0, 2.5, 4.0, 8.0)
-"""A ridge that is selected while rows are forgotten, or acts on units of the moment."""
-FRESH: Limits = (2.5, 3.0, 5.0)
-FIRST_1000: Limits = (1.2, 1.3, 1.5, 2.0, 2.5)
-FIRST_20000: Limits = (1.1, 1.1, 1.1, 1.2, 1.2)
+WARM, WARM_BESIDE, PIECE, BATCH_ROWS, N_FRESH, N_LONG = 600, 4000, 200, 1000, 20, 20_000
 
 R, C, M = LeastSquaresRegressor, LeastSquaresClassifier, LeastSquaresMultiTargetRegressor
-NAMES: dict[Any, str] = {R: "Regressor", C: "Classifier", M: "MultiTarget"}
 WITH_DIST = "predict_one(with_dist=True)"
 MANY, MANY_PROBA = "predict_learn_many", "predict_proba_learn_many"
 MANY_DIST = "predict_learn_many(with_dist=True)"
@@ -94,7 +82,6 @@ class Case(NamedTuple):
     model: Any
     settings: Mapping[str, Any] = {}
     ask: str = "predict_one"
-    limits: Limits = ROW
     data: str = "independent"
     """Independent, correlated, times ten, or absent: half of the names are absent from a row."""
     n_classes: int = 2
@@ -110,10 +97,9 @@ class Case(NamedTuple):
         }
         return self.model(**made)
 
-    def __str__(self) -> str:
-        settings = ", ".join(in_short(name, value) for name, value in self.settings.items())
-        name = NAMES.get(self.model, self.model.__name__)
-        parts = [f"{name}({settings})"]
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        parts = [" ".join(f"{self.model.__name__}({settings})".split())]
         parts += [self.data] * (self.data != "independent")
         parts += [f"{self.n_classes} classes"] * (self.n_classes != 2)
         parts += [f"t: {self.times}"] * bool(self.times)
@@ -122,148 +108,80 @@ class Case(NamedTuple):
         return ", ".join(parts)
 
 
-def in_short(name: str, value: Any) -> str:
-    """Return a setting as it is written in a call, and an object by its class."""
-    if isinstance(value, Case):
-        return str(value)
-    if isinstance(value, timedelta):
-        return f"{name}={value.total_seconds():g} s"
-    is_plain = isinstance(value, (str, float, int, dict, KFold)) or value is None
-    text = repr(value) if is_plain else type(value).__name__
-    is_first = name in ("ridge", "accumulator") and value != "auto"
-    return text if is_first else f"{name}={text}"
-
-
 REFERENCE = Case(R, {"ridge": 1.0})
 ONE, FORGETS = {"ridge": 1.0}, {"ridge": 1.0, "forgetting_factor": 0.999}
 HALF, TIMED = {"ridge": 1.0, "half_life": 500}, {"ridge": 1.0, "half_life": timedelta(seconds=500)}
 FOLLOWS = {"ridge": 1.0, "accumulator": "recursive", "forgetting_factor": 0.999}
 STANDARD = {"ridge": 1.0, "scaling": "standard"}
 PRIORS: tuple[Any, ...] = ("learnt", "equal", {True: 0.2, False: 0.8})
-EQUAL = Case(C, ONE | {"priors": "equal"})
+OF_CLASSES = ("predict_one", "predict_proba_one")
+NAMED = {"labels": [False, True, "never"]}
+AROUND = {"classifier": Case(C, ONE)}
+AROUND_EQUAL = {"classifier": Case(C, ONE | {"priors": "equal"})}
+DETECTS: dict[str, Any] = {"detector": drift.binary.DDM(), "keep": 0.1}
+LOGISTIC = linear_model.LogisticRegression
+OF_LABELS = (LOGISTIC, linear_model.SoftmaxRegression, naive_bayes.GaussianNB)
+
+COMMON: tuple[Any, ...] = ({}, ONE, ONE | {"fit_intercept": False}, ONE | {"max_features": 100})
+COMMON += (FORGETS, HALF, {"half_life": 500}, STANDARD)
+"""Settings of all three linear models."""
+ASKED: list[Any] = [ONE, {}, FORGETS, HALF, {"half_life": 500}, STANDARD, {"ridge": "paper"}]
+"""Settings of regressors that are asked for intervals."""
+ACCUMULATORS = ("gram", "recursive", "orthogonal")
 
 CASES: tuple[Case, ...] = (
-    REFERENCE,
-    Case(R),
-    # Which ridge.
+    *(Case(model, settings) for model in (R, C, M) for settings in COMMON),
+    *(Case(model, FOLLOWS, data="correlated") for model in (R, C, M)),
+    # Which ridge, and which features it acts on.
     Case(R, {"ridge": "auto"}, data="correlated"),
-    Case(R, {"ridge": "paper"}),
-    Case(R, {"ridge": 0.0}),
-    Case(R, {"ridge": KFold(5)}, limits=None),
-    # Which rows.
-    Case(R, ONE, data="correlated"),
-    Case(R, ONE, data="times ten"),
-    Case(R, ONE, data="absent"),
-    Case(R, ONE, weights=True),
-    Case(R, ONE | {"fit_intercept": False}),
-    Case(R, ONE | {"max_features": 100}),
-    # Which accumulator.
-    Case(R, ONE | {"accumulator": "gram"}, data="correlated"),
-    Case(R, ONE | {"accumulator": "recursive"}, data="correlated"),
-    Case(R, ONE | {"accumulator": "orthogonal"}),
-    Case(R, ONE | {"accumulator": "orthogonal"}, data="correlated"),
-    # Rows that are forgotten.
-    Case(R, FORGETS),
-    Case(R, FORGETS, data="correlated"),
-    Case(R, FOLLOWS),
-    Case(R, FOLLOWS, data="correlated"),
-    Case(R, FOLLOWS | {"forgetting_factor": 0.99}),
-    Case(R, HALF),
-    Case(R, HALF, data="times ten"),
-    Case(R, HALF, times="numbers"),
-    Case(R, TIMED, times="dates"),
-    Case(R, HALF | {"accumulator": "recursive"}, times="numbers"),
-    Case(R, {"half_life": 500}, limits=SELECTED),
-    Case(R, {"half_life": 500}, limits=SELECTED, times="numbers"),
-    Case(R, {"forgetting_factor": 0.999}, limits=SELECTED),
-    Case(R, {"forgetting_factor": 0.999, "accumulator": "recursive"}, limits=SELECTED),
-    # Which features the ridge acts on.
-    Case(R, STANDARD),
+    *(Case(R, {"ridge": ridge}) for ridge in ("paper", 0.0, KFold(5))),
     Case(R, STANDARD, data="correlated"),
-    Case(R, STANDARD | {"half_life": 500}),
-    Case(R, {"scaling": "standard"}, limits=SELECTED),
-    Case(R, {"scaling": None}),
+    *(Case(R, {"scaling": scaling}) for scaling in ("standard", None)),
     Case(R, ONE | {"scaling": "auto"}),
+    # Which rows, and which accumulator.
+    *(Case(R, ONE, data=data) for data in ("correlated", "times ten", "absent")),
+    Case(R, ONE, weights=True),
+    *(Case(R, ONE | {"accumulator": each}, data="correlated") for each in ACCUMULATORS),
+    *(Case(model, ONE | {"accumulator": "orthogonal"}) for model in (R, C)),
+    # Rows that are forgotten.
+    Case(R, FORGETS, data="correlated"),
+    *(Case(R, FOLLOWS | each) for each in ({}, {"forgetting_factor": 0.99})),
+    Case(R, HALF, data="times ten"),
+    Case(R, TIMED, times="dates"),
+    *(Case(R, HALF | each, times="numbers") for each in ({}, {"accumulator": "recursive"})),
+    Case(R, {"half_life": 500}, times="numbers"),
+    Case(R, {"forgetting_factor": 0.999}),
+    Case(R, {"forgetting_factor": 0.999, "accumulator": "recursive"}),
+    Case(R, STANDARD | {"half_life": 500}),
     # Intervals and distributions.
-    Case(R, ONE, "predict_interval_one", INTERVAL),
-    Case(R, {}, "predict_interval_one", INTERVAL),
-    Case(R, ONE, "predict_interval_one", INTERVAL, "times ten"),
-    Case(R, FOLLOWS, "predict_interval_one", INTERVAL, "correlated"),
-    Case(R, FORGETS, "predict_interval_one", INTERVAL),
-    Case(R, HALF, "predict_interval_one", INTERVAL),
-    Case(R, STANDARD, "predict_interval_one", INTERVAL),
-    Case(R, {"ridge": "paper"}, "predict_interval_one", INTERVAL),
-    Case(R, {"half_life": 500}, "predict_interval_one", SELECTED),
-    Case(R, ONE, WITH_DIST, INTERVAL),
+    *(Case(R, settings, "predict_interval_one") for settings in ASKED),
+    Case(R, ONE, "predict_interval_one", "times ten"),
+    Case(R, FOLLOWS, "predict_interval_one", "correlated"),
+    Case(M, ONE, "predict_interval_one"),
+    *(Case(model, ONE, WITH_DIST) for model in (R, M)),
     # Batches.
-    Case(R, ONE, MANY, BATCH),
-    Case(R, {}, MANY, BATCH),
-    Case(R, HALF, MANY, BATCH),
-    Case(R, ONE, MANY_DIST, BATCH),
-    Case(R, {}, MANY_DIST, BATCH),
-    Case(R, HALF, MANY_DIST, BATCH),
-    # Classifiers.
-    Case(C, ONE),
-    Case(C),
+    *(Case(R, settings, ask) for settings in (ONE, {}, HALF) for ask in (MANY, MANY_DIST)),
+    *(Case(C, ONE, ask) for ask in (MANY, MANY_PROBA)),
+    Case(C, ONE | {"priors": "equal"}, MANY_PROBA),
+    Case(M, ONE, MANY_DIST),
+    # Labels and probabilities.
     Case(C, ONE, n_classes=10),
-    Case(C, ONE, "predict_proba_one", PROBABILITIES),
-    Case(C, {}, "predict_proba_one", PROBABILITIES),
-    Case(C, ONE, "predict_proba_one", PROBABILITIES, n_classes=10),
-    *(Case(C, ONE | {"priors": priors}) for priors in PRIORS),
-    *(Case(C, ONE | {"priors": priors}, "predict_proba_one", PROBABILITIES) for priors in PRIORS),
-    Case(C, ONE | {"priors": "equal"}, "predict_proba_one", None, n_classes=10),
-    Case(C, {"priors": "equal"}, "predict_proba_one", PROBABILITIES),
+    *(Case(C, ONE, ask) for ask in ("scores_one", "margin_one", "variance_one")),
+    *(Case(C, settings, "predict_proba_one") for settings in (ONE, {}, {"priors": "equal"})),
+    Case(C, ONE, "predict_proba_one", n_classes=10),
+    *(Case(C, ONE | {"priors": priors}, ask) for priors in PRIORS for ask in OF_CLASSES),
+    Case(C, ONE | {"priors": "equal"}, "predict_proba_one", n_classes=10),
     Case(C, FORGETS | {"priors": "equal"}, "predict_proba_one"),
-    Case(C, ONE, "scores_one"),
-    Case(C, ONE, "margin_one"),
-    Case(C, ONE, "variance_one", INTERVAL),
-    Case(C, ONE, MANY, BATCH),
-    Case(C, ONE, MANY_PROBA, BATCH),
-    Case(C, ONE | {"priors": "equal"}, MANY_PROBA, BATCH),
-    Case(C, ONE | {"fit_intercept": False}),
-    Case(C, ONE | {"max_features": 100}),
-    Case(C, FOLLOWS, data="correlated"),
-    Case(C, ONE | {"accumulator": "orthogonal"}),
-    Case(C, FORGETS),
-    Case(C, HALF),
-    Case(C, {"half_life": 500}, limits=SELECTED),
-    Case(C, STANDARD),
-    # Several targets.
-    Case(M, ONE),
-    Case(M),
-    Case(M, ONE, "predict_interval_one", INTERVAL),
-    Case(M, ONE, WITH_DIST, INTERVAL),
-    Case(M, ONE, MANY_DIST, BATCH),
-    Case(M, ONE | {"fit_intercept": False}),
-    Case(M, ONE | {"max_features": 100}),
-    Case(M, FOLLOWS, data="correlated"),
-    Case(M, FORGETS),
-    Case(M, HALF),
-    Case(M, STANDARD),
     # Wrappers and stream models.
-    Case(CalibratedClassifier, {"classifier": Case(C, ONE)}, "predict_proba_one", PROBABILITIES),
-    Case(CalibratedClassifier, {"classifier": EQUAL}, "predict_proba_one", PROBABILITIES),
-    Case(
-        CalibratedClassifier,
-        {"classifier": Case(C, ONE), "labels": [False, True, "never"]},
-        "predict_proba_one",
-        None,
-    ),
-    Case(DriftAwareClassifier, {"classifier": Case(C, ONE)}, limits=None),
-    Case(
-        DriftAwareClassifier,
-        {"classifier": Case(C, ONE), "detector": drift.binary.DDM(), "keep": 0.1},
-        limits=None,
-    ),
-    Case(StreamClassifier, limits=None),
-    Case(StreamClassifier, {}, "predict_proba_one", None),
-    Case(StreamClassifier, {"labels": [False, True, "never"]}, "predict_proba_one", None),
-    Case(StreamRegressor, limits=None),
-    Case(StreamRegressor, {}, "predict_interval_one", None),
+    *(Case(CalibratedClassifier, each, "predict_proba_one") for each in (AROUND, AROUND_EQUAL)),
+    Case(CalibratedClassifier, AROUND | NAMED, "predict_proba_one"),
+    *(Case(DriftAwareClassifier, AROUND | each) for each in ({}, DETECTS)),
+    *(Case(StreamClassifier, {}, ask) for ask in OF_CLASSES),
+    Case(StreamClassifier, NAMED, "predict_proba_one"),
+    *(Case(StreamRegressor, {}, ask) for ask in ("predict_one", "predict_interval_one")),
     # Peers.
-    Case(linear_model.LogisticRegression, limits=None),
-    Case(linear_model.LogisticRegression, {}, "predict_proba_one", None),
-    Case(linear_model.BayesianLinearRegression, limits=None),
+    *(Case(LOGISTIC, {}, ask) for ask in OF_CLASSES),
+    Case(linear_model.BayesianLinearRegression),
 )
 
 ELSEWHERE = {
@@ -278,20 +196,26 @@ ELSEWHERE = {
 }
 """Models, or settings of models, that have no line, and why."""
 
-STREAMS: tuple[tuple[Case, Limits], ...] = (
-    (Case(R), FIRST_1000),
-    (Case(C), FIRST_1000),
-    (Case(C, n_classes=10), None),
-    (Case(C, {}, "predict_proba_one"), FIRST_1000),
-    (Case(R, {"half_life": 500}), SELECTED),
-    (Case(linear_model.LogisticRegression), None),
-    (Case(linear_model.LogisticRegression, {}, "predict_proba_one"), None),
-    (Case(linear_model.BayesianLinearRegression), None),
+STREAMS: tuple[Case, ...] = (
+    Case(R),
+    Case(C),
+    Case(C, n_classes=10),
+    Case(C, {}, "predict_proba_one"),
+    Case(R, {"half_life": 500}),
+    *(Case(LOGISTIC, {}, ask) for ask in OF_CLASSES),
+    Case(linear_model.BayesianLinearRegression),
 )
-"""Models on the first 1,000 rows of a stream."""
+"""Models on the first rows of a stream."""
+RECURSIVE = ONE | {"accumulator": "recursive"}
+BESIDE: tuple[Case, ...] = (
+    *(Case(model, settings) for model in (C, R) for settings in ({}, RECURSIVE)),
+    Case(R, ONE, "predict_interval_one"),
+    *map(Case, (StreamClassifier, linear_model.LinearRegression, *OF_LABELS)),
+)
+"""Models beside river's LogisticRegression."""
 
-PEER = Case(linear_model.LogisticRegression)
-LABELS = (C, CalibratedClassifier, DriftAwareClassifier, StreamClassifier, PEER.model)
+PEER = Case(LOGISTIC)
+LABELS = (C, CalibratedClassifier, DriftAwareClassifier, StreamClassifier, *OF_LABELS)
 QUESTIONS = ("predict", "scores", "margin", "variance")
 
 # -- completeness ---------------------------------------------------------------------------------
@@ -334,10 +258,6 @@ class Rows(NamedTuple):
     X: Any
     samples: list[dict[str, float]]
     numbers: list[float]
-
-    def first(self, n_rows: int) -> Rows:
-        """Return the first rows."""
-        return Rows(self.X[:n_rows], self.samples[:n_rows], self.numbers[:n_rows])
 
     def targets(self, case: Case) -> list[Any]:
         """Return numbers, labels of about equally many rows, or dicts of two numbers."""
@@ -418,10 +338,8 @@ class Figure(NamedTuple):
     microseconds: float
     multiple: float
 
-    def text(self, limit: float | None) -> str:
-        """Return both numbers, and a mark if the multiple is above the limit."""
-        mark = "!" if limit is not None and round(self.multiple, 2) > limit else " "
-        return f"{digits(self.microseconds, 1)} ({digits(self.multiple, 2)}){mark}"
+    def __str__(self) -> str:
+        return f"{digits(self.microseconds, 1)} ({digits(self.multiple, 2)})"
 
 
 def digits(number: float, places: int) -> str:
@@ -435,45 +353,42 @@ def of_turns(pairs: list[tuple[float, float]], n_rows: int) -> Figure:
     return Figure(median(ours for ours, _ in pairs) / n_rows * 1e6, multiple)
 
 
-def later(case: Case, draws: Callable[[str], Rows], turns: int) -> Figure:
-    """Return the cost of rows after the first 600, as a multiple of a ridge of 1."""
-    reference, size = REFERENCE, PIECE
+def later(
+    case: Case,
+    draws: Callable[[str], Rows],
+    turns: int,
+    reference: Case = REFERENCE,
+    warm: int = WARM,
+) -> Figure:
+    """Return the cost of rows after the first ones, as a multiple of a reference."""
+    size = PIECE
     if case.ask in LOOPS:
         reference, size = case._replace(ask=LOOPS[case.ask]), BATCH_ROWS
     ours, theirs = Turn(case, draws(case.data)), Turn(reference, draws(reference.data))
-    for start in range(0, WARM, PIECE):
+    for start in range(0, warm, PIECE):
         ours.seconds(start, start + PIECE)
         theirs.seconds(start, start + PIECE)
-    starts = range(WARM, WARM + turns * size, size)
+    starts = range(warm, warm + turns * size, size)
     pairs = [(ours.seconds(at, at + size), theirs.seconds(at, at + size)) for at in starts]
     return of_turns(pairs, size)
 
 
-def fresh(case: Case, draws: Callable[[str], Rows], turns: int) -> Figure:
-    """Return the cost of the first 20 rows, as a multiple of river's LogisticRegression."""
-    rows, peers = draws(case.data).first(N_FRESH), draws(PEER.data).first(N_FRESH)
-    pairs = []
-    for turn in range(4 * turns):
-        ours, theirs = Turn(case, rows), Turn(PEER, peers)
-        if turn % 2:  # Whoever comes first finds colder caches.
-            pairs.append((ours.seconds(0, N_FRESH), theirs.seconds(0, N_FRESH)))
-        else:
-            seconds = theirs.seconds(0, N_FRESH)
-            pairs.append((ours.seconds(0, N_FRESH), seconds))
-    return of_turns(pairs[1:], N_FRESH)
-
-
 def from_the_first(
-    case: Case, draws: Callable[[str], Rows], turns: int, n_rows: int = 1000
+    case: Case,
+    draws: Callable[[str], Rows],
+    turns: int,
+    n_rows: int,
+    reference: Case = REFERENCE,
 ) -> Figure:
-    """Return the cost of the first rows of a stream, as a multiple of a ridge of 1."""
+    """Return the cost of the first rows of new models, as a multiple of a reference."""
     rows, pairs = draws(case.data), []
-    for _ in range(turns):
-        models, sums = (Turn(case, rows), Turn(REFERENCE, rows)), [0.0, 0.0]
-        starts = [0, N_FRESH, *range(PIECE, n_rows, PIECE)]
-        for start, stop in zip(starts, [*starts[1:], n_rows], strict=True):
-            for index, model in enumerate(models):
-                sums[index] += model.seconds(start, stop)
+    starts = [at for at in (0, N_FRESH, *range(PIECE, n_rows, PIECE)) if at < n_rows]
+    for turn in range(turns):
+        models, sums = (Turn(case, rows), Turn(reference, rows)), [0.0, 0.0]
+        for start, stop in pairwise([*starts, n_rows]):
+            # Whoever comes first finds colder caches.
+            for index in (0, 1) if turn % 2 else (1, 0):
+                sums[index] += models[index].seconds(start, stop)
         pairs.append((sums[0], sums[1]))
     return of_turns(pairs, n_rows)
 
@@ -487,30 +402,26 @@ def main() -> None:
         sys.exit(f"{', '.join(missing)}: expected a line in the table. Add cases to {__file__}.")
     warnings.simplefilter("ignore")  # Settings are compared here, not data.
     print(f"{machine()}; core: {IN_USE}; one thread, CPU time, us a row (multiple)")
-    widths, turns, only = arguments.features, arguments.repeats, arguments.only
-    n_long = arguments.rows
-    sections = (
-        (f"after {WARM} rows", later, after_600()),
-        (f"the first {N_FRESH} rows", fresh, of_fresh_models()),
-        ("the first 1,000 rows", from_the_first, STREAMS),
-        (f"the first {n_long:,} rows", partial(from_the_first, n_rows=n_long), LONG),
-    )
-    for title, measure, cases in sections:
-        chosen = [each for each in cases if not only or any(word in str(each[0]) for word in only)]
-        if not chosen:
-            continue
-        n_rows = max(WARM + turns * BATCH_ROWS, n_long if cases is LONG else 0)
-        figures = measured(measure, [case for case, _ in chosen], widths, turns, n_rows)
-        columns = [f"{width} features" for width in widths]
-        table = table_of("", *columns, "expected at most", title=title)
-        for (case, expected), line in zip(chosen, figures, strict=True):
-            cells = [
-                figure.text(limit_at(width, expected))
-                for width, figure in zip(widths, line, strict=True)
-            ]
-            text = " ".join(f"{limit:g}" for limit in expected or ()) or "-"
-            table.add_row(str(case), *cells, text)
-        print_table(table)
+    widths, turns, n_long = arguments.features, arguments.repeats, arguments.rows
+    row_by_row = [case for case in CASES if case.ask not in LOOPS]
+    beside = partial(later, reference=PEER, warm=WARM_BESIDE)
+    fresh = partial(from_the_first, n_rows=N_FRESH, reference=PEER)
+    first, long = (partial(from_the_first, n_rows=n_rows) for n_rows in (1000, n_long))
+    for title, measure, cases, n_rows, n_turns in (
+        (f"after {WARM} rows", later, CASES, WARM + turns * BATCH_ROWS, turns),
+        (f"the first {N_FRESH} rows", fresh, row_by_row, N_FRESH, 4 * turns),
+        ("the first 1,000 rows", first, STREAMS, 1000, turns),
+        (f"the first {n_long:,} rows", long, STREAMS, n_long, turns),
+        ("beside river", beside, BESIDE, WARM_BESIDE + turns * PIECE, turns),
+    ):
+        words = arguments.only or [""]
+        chosen = [each for each in cases if any(word in f"{title}: {each}" for word in words)]
+        if chosen:
+            table = table_of("", *(f"{width} features" for width in widths), title=title)
+            figures = measured(measure, chosen, widths, n_turns, n_rows)
+            for case, line in zip(chosen, figures, strict=True):
+                table.add_row(str(case), *map(str, line))
+            print_table(table)
 
 
 def read_arguments() -> Any:
@@ -519,35 +430,13 @@ def read_arguments() -> Any:
     add("--features", type=positive, nargs="+", help=f"numbers of features {WIDTHS}; quick: 5")
     add("--repeats", type=positive, default=5, help="turns of 200 rows (%(default)s)")
     add("--rows", type=positive, default=N_LONG, help="rows of the longest streams (%(default)s)")
-    add("--only", nargs="+", metavar="TEXT", help="lines that contain one of these texts")
+    add("--only", nargs="+", metavar="TEXT", help="lines or tables that contain one of these")
     add("--quick", action="store_true", help="one turn, streams of 2,000 rows")
     arguments = parser.parse_args()
     arguments.features = arguments.features or ([5] if arguments.quick else list(WIDTHS))
     if arguments.quick:
         arguments.repeats, arguments.rows = 1, 2000
     return arguments
-
-
-LONG: tuple[tuple[Case, Limits], ...] = tuple(
-    (case, FIRST_20000 if limits is FIRST_1000 else limits) for case, limits in STREAMS
-)
-
-
-def after_600() -> list[tuple[Case, Limits]]:
-    return [(case, case.limits) for case in CASES]
-
-
-def of_fresh_models() -> list[tuple[Case, Limits]]:
-    """Return all cases that are asked row by row; limits are for two classes, or a number."""
-    cases = [case for case in CASES if case.ask not in LOOPS]
-    limited = [case.model in (R, C) and case.n_classes == 2 for case in cases]
-    return [(case, FRESH if each else None) for case, each in zip(cases, limited, strict=True)]
-
-
-def limit_at(width: int, limits: Limits) -> float | None:
-    """Return the expected multiple at a width; None if there is none."""
-    index = WIDTHS.index(width) if width in WIDTHS else len(WIDTHS)
-    return limits[index] if limits is not None and index < len(limits) else None
 
 
 def measured(

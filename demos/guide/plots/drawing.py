@@ -18,6 +18,7 @@ from show import figure as figure
 from show import label_ends as label_ends
 from show import make_parser
 from show import mark_shares as mark_shares
+from show import moving_accuracy as moving_accuracy
 
 PURPLE = "#8A5A9E"
 IMAGES = Path(__file__).resolve().parents[1] / "images"

@@ -6,7 +6,17 @@ River's Hyperplane: ten features, labels by the side of a plane that turns a lit
 from __future__ import annotations
 
 import numpy as np
-from drawing import BLUE, GREEN, GREY, VERMILLION, figure, label_ends, mark_shares, output_of
+from drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    VERMILLION,
+    figure,
+    label_ends,
+    mark_shares,
+    moving_accuracy,
+    output_of,
+)
 from rich.progress import track
 from river.datasets import synth
 
@@ -37,8 +47,7 @@ def main() -> None:
             for k, (x, y) in enumerate(track(stream, name)):
                 right[k] = model.predict_one(x) == y
                 model.learn_one(x, y)
-            sums = np.cumsum(np.insert(right, 0, 0.0))
-            recent = (sums[WINDOW:] - sums[:-WINDOW]) / WINDOW
+            recent = moving_accuracy(right, WINDOW)[WINDOW - 1 :]
             axes.plot(np.arange(WINDOW, N_ROWS + 1), recent, color=colour, lw=1.8)
             ends.append((float(recent[-1]), name, colour))
         axes.axhline(0.95, color=GREY, lw=1.0, ls=":")
