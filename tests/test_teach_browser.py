@@ -286,6 +286,12 @@ def photo(kind, seed):
     return {"name": f"{kind}.png", "mimeType": "image/png", "buffer": file.getvalue()}
 
 
+def open_photos(page):
+    """Go to the page of photos, and wait for it: the old page would take a photo, too."""
+    page.get_by_role("link", name="Photos").click()
+    expect(page.locator("#nothing")).to_contain_text("Photograph a thing")
+
+
 def show_photo(page, kind, seed):
     before = page.locator("#pad > canvas").screenshot()
     page.locator("#photo").set_input_files(photo(kind, seed))
@@ -295,8 +301,7 @@ def show_photo(page, kind, seed):
 
 def test_photos_are_learnt_recognised_corrected_and_unlearnt(open_page, address):
     page = open_page(address)
-    page.get_by_role("link", name="Photos").click()
-    expect(page.locator("#nothing")).to_contain_text("Photograph a thing")
+    open_photos(page)
     for seed in range(4):
         for kind, label in (("disc", "disc"), ("bar", "disc" if seed == 2 else "bar")):
             show_photo(page, kind, seed)
@@ -348,7 +353,7 @@ def test_a_page_for_other_computers_has_a_code_in_its_address(open_page, tmp_pat
         port, code = re.search(r":(\d+)/([\w-]{16})/ ", printed.readline()).groups()
         page = open_page(f"http://127.0.0.1:{port}/{code}/")
         teach(page, "7")
-        page.get_by_role("link", name="Photos").click()
+        open_photos(page)
         show_photo(page, "disc", 0)
         name(page, "disc")
         page.reload()
