@@ -673,6 +673,15 @@ def test_more_classes_than_the_program_has_room_for_are_refused(device_of):
         assert device.begin(size).take(content) == code
 
 
+def test_of_equal_scores_the_first_counts_on_a_device_too(device_of):
+    device = device_of("float")
+    model = fitted(CLASSIFIER(), np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]), ["y", "x"])
+    assert device.take(device_weights(model, device.model, 1)) == 0
+    scores, labels = device.answers(np.zeros((1, 3)))
+    assert scores[0, 0] == scores[0, 1]
+    assert labels == list(model.classes[:1])
+
+
 @given(data=st.data())
 @examples(100)
 def test_forged_weights_never_answer(device_of, data):
