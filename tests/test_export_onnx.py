@@ -1,5 +1,6 @@
 """`onlinels.export.onnx`: ONNX files that answer as the model does, by onnxruntime alone."""
 
+import functools
 import json
 
 import numpy as np
@@ -30,10 +31,10 @@ from support.digits_network import IMAGES, small
 from support.laws import fitted
 from support.strategies import (
     HIDDEN,
+    KINDS,
     convolution_settings,
     examples,
     filter_arrays,
-    kinds,
     trained_models,
 )
 
@@ -71,6 +72,16 @@ def bound_of(linear, features, spread=0.0):
     return bound.reshape(len(features), -1)
 
 
+def activations_of(layer, X):
+    """Return what a linear model sees of rows, and what it errs by, in roundings."""
+    if layer is None:
+        return X, 0.0
+    h = layer.transform_many(X)
+    u = layer._made.project(layer._columns.place((range(X.shape[1]),), X))
+    # Powers, and functions whose slope is at most 1.
+    return h, 3.0 * np.abs(h) + np.abs(u)
+
+
 def assert_outputs(path, model, linear, X, features, bound):
     """Compare an ONNX file with a model, of which scores may differ by a bound (n, n_outputs)."""
     found = outputs_of(path, X)
@@ -91,43 +102,29 @@ def assert_outputs(path, model, linear, X, features, bound):
     assert (np.abs(found["probabilities"] - probabilities) <= atol[:, None]).all()
 
 
-@kinds
+MODELS = {
+    **{kind: (kind, {}) for kind in KINDS},
+    "calibrated": ("labels", {"wrap": CalibratedClassifier}),
+    "drift": ("labels", {"wrap": DriftAwareClassifier}),
+    "hidden labels": ("labels", {"hidden": HIDDEN}),
+    "hidden numbers": ("numbers", {"hidden": HIDDEN}),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
 @examples(20)
 @given(st.data())
-def test_answers_of_linear_models_are_equal_up_to_rounding(path, kind, data):
-    trained = data.draw(trained_models(kind))
-    model, X = trained.model, trained.others.astype(np.float64)
+def test_answers_are_equal_up_to_rounding(path, name, data):
+    kind, form = MODELS[name]
+    trained = data.draw(trained_models(kind, **form))
+    model, linear, X = trained.model, trained.linear, trained.others.astype(np.float64)
     onnx(model, path)
-    assert_outputs(path, model, model, X, X, bound_of(model, X))
+    h, spread = activations_of(trained.layer, X)
+    assert_outputs(path, model, linear, X, h, bound_of(linear, h, spread))
     said = metadata_of(path)
-    assert json.loads(said["feature_names"]) == list(model.feature_names)
-    assert json.loads(said.get("classes", "[]")) == list(getattr(model, "classes", ()))
+    assert json.loads(said.get("classes", "[]")) == list(getattr(linear, "classes", ()))
+    assert len(json.loads(said["feature_names"])) == X.shape[1]
     assert said["onlinels_version"] == onlinels.__version__
-
-
-@pytest.mark.parametrize("wrap", [CalibratedClassifier, DriftAwareClassifier])
-@examples(10)
-@given(st.data())
-def test_so_are_those_of_wrapped_classifiers(path, wrap, data):
-    trained = data.draw(trained_models("labels", wrap))
-    X = trained.others.astype(np.float64)
-    onnx(trained.model, path)
-    inner = trained.model.classifier
-    assert_outputs(path, trained.model, inner, X, X, bound_of(inner, X))
-
-
-@pytest.mark.parametrize("kind", ["labels", "numbers"])
-@examples(30)
-@given(st.data())
-def test_so_are_those_behind_hidden_layers(path, kind, data):
-    trained = data.draw(trained_models(kind, hidden=HIDDEN))
-    layer, X = trained.layer, trained.others.astype(np.float64)
-    onnx(trained.model, path)
-    h = layer.transform_many(X)
-    u = layer._made.project(layer._columns.place((range(X.shape[1]),), X))
-    # In units of a rounding: of powers, and of functions whose slope is at most 1.
-    bound = bound_of(trained.linear, h, 3.0 * np.abs(h) + np.abs(u))
-    assert_outputs(path, trained.model, trained.linear, X, h, bound)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -308,43 +305,39 @@ def of_pixels():
     return model
 
 
-EYE, AB = np.eye(2), ["a", "b"]
 PICTURES = np.random.default_rng(0).random((4, 16, 16))
-MODEL = fitted(LeastSquaresClassifier(), EYE, AB)
-OF_IMAGES = fitted(
-    ConvolutionalFeatures(pool_size=4) | LeastSquaresClassifier(), PICTURES, list("abab")
-)
-LARGE = fitted(LeastSquaresRegressor(0.0), 1e-60 * EYE, [1.0, 2.0])
-REFUSED = {
-    "nothing": (LeastSquaresClassifier(), {}, "has learnt nothing.* Call learn_one"),
-    "stream": (StreamClassifier(), {}, "model is of type StreamClassifier, expected"),
-    "tuples": (fitted(LeastSquaresClassifier(), EYE, [(1, 2), "b"]), {}, "do not fit an ONNX"),
-    "large labels": (fitted(LeastSquaresClassifier(), EYE, [2**63, 1]), {}, "do not fit an ONNX"),
-    "large weights": (LARGE, {}, "float32"),
-    "step": (
-        scaled_one_by_one(),
-        {},
-        "The step 'Normalizer' is of type Normalizer, .* Export the last step",
-    ),
-    "unfixed": (
-        fitted(ShallowConvClassifier(), PICTURES, list("abab")),
-        {},
-        "Features are not fixed yet",
-    ),
-    "class": (LeastSquaresClassifier, {}, r"model is of type \w+, expected"),
-    "estimator": (IncrementalRidge(), {}, "of type IncrementalRidge, .* has to_river"),
-    "no model": (None, {}, "model is of type NoneType, expected .* has to_river"),
-    "unknown feature": (of_pixels(), {}, "learnt the feature 'other', which no step before it"),
-    "no shape": (OF_IMAGES, {}, "Pass input_shape"),
-    "another shape": (OF_IMAGES, {"input_shape": (10, 10)}, "and pass their shape as input_shape"),
-    "shape": (MODEL, {"input_shape": (2,)}, "input_shape=.* came with a model of named columns"),
-    "store_images": (MODEL, {"store_images": "yes"}, "store_images"),
-}
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_exported_is_refused_and_the_file_stays_as_it_was(tmp_path, case):
-    model, settings, said = REFUSED[case]
+def of(model, *y, X=None):
+    """Return a model that has learnt a row for each target."""
+    return fitted(model, np.eye(len(y)) if X is None else X, [*y])
+
+
+LINEAR, MODEL = LeastSquaresClassifier, of(LeastSquaresClassifier(), "a", "b")
+OF_IMAGES = of(ConvolutionalFeatures(pool_size=4) | LINEAR(), *"abab", X=PICTURES)
+REFUSED = [
+    (LINEAR(), {}, "has learnt nothing.* Call learn_one"),
+    (StreamClassifier(), {}, "model is of type StreamClassifier, expected"),
+    (of(LINEAR(), (1, 2), "b"), {}, "The labels .* do not fit an ONNX"),
+    (of(LINEAR(), 2**63, 1), {}, "The labels .* do not fit an ONNX"),
+    (of(LeastSquaresRegressor(0.0), 1.0, 2.0, X=1e-60 * np.eye(2)), {}, "float32"),
+    (scaled_one_by_one(), {}, "The step 'Normalizer' is of type Normalizer, .* Export the last"),
+    (of(ShallowConvClassifier(), *"abab", X=PICTURES), {}, "Features are not fixed yet"),
+    (LINEAR, {}, r"model is of type \w+, expected"),
+    (IncrementalRidge(), {}, "of type IncrementalRidge, .* has to_river"),
+    (None, {}, "model is of type NoneType, expected .* has to_river"),
+    (of_pixels(), {}, "has learnt the feature 'other', which no step before it makes"),
+    (OF_IMAGES, {}, "Pass input_shape"),
+    (OF_IMAGES, {"input_shape": (10, 10)}, "and pass their shape as input_shape"),
+    (MODEL, {"input_shape": (2,)}, "input_shape=.* came with a model of named columns"),
+    (MODEL, {"store_images": "yes"}, "store_images"),
+]
+
+
+@pytest.mark.parametrize(("model", "settings", "said"), REFUSED)
+def test_what_cannot_be_exported_is_refused_and_the_file_stays_as_it_was(
+    tmp_path, model, settings, said
+):
     path = tmp_path / "model.onnx"
     path.write_bytes(b"as it was")
     with pytest.raises((TypeError, ValueError), match=said):
@@ -362,31 +355,23 @@ def test_a_path_is_one_and_an_installation_without_an_extra_is_told_its_name(mon
             export(MODEL, *["unused.onnx"] * (export is onnx))
 
 
-def network_of(*shape):
-    return ShallowConvClassifier.from_preset("digits", image_shape=shape, warm_up=20)
-
-
 def one_row_of_three():
     filters = np.random.default_rng(0).normal(size=(2, 6, 6))
     features = ConvolutionalFeatures(filters, pool_size=1, stride=3, dtype="float32")
-    return ShallowConvClassifier(features, HiddenLayer(30), LeastSquaresClassifier(0.01), 20)
+    return ShallowConvClassifier(features, HiddenLayer(30), LINEAR(0.01), 20)
 
 
 NUMBERED = {"values": ["batch", 1]}
 LABELLED = {"label": ["batch"], "probabilities": ["batch", 3], "scores": ["batch", 3]}
+NETWORK = functools.partial(ShallowConvClassifier.from_preset, "digits", warm_up=20)
 SHAPES = {
-    "linear": (LeastSquaresClassifier(), (3,), LABELLED, "classes"),
+    "linear": (LINEAR(), (3,), LABELLED, "classes"),
     "numbers": (LeastSquaresRegressor(), (3,), NUMBERED, "targets"),
-    "network": (network_of(8, 8), (8, 8), LABELLED, "classes"),
-    "colours": (network_of(8, 8, 2), (8, 8, 2), LABELLED, "classes"),
+    "network": (NETWORK(image_shape=(8, 8)), (8, 8), LABELLED, "classes"),
+    "colours": (NETWORK(image_shape=(8, 8, 2)), (8, 8, 2), LABELLED, "classes"),
     # Strides of 3 keep the first of 3 rows of responses: a pooling matrix of one row, not of 1 x 1.
     "one row": (one_row_of_three(), (8, 9), LABELLED, "classes"),
-    "images": (
-        ConvolutionalFeatures(image_shape=(8, 8)) | LeastSquaresClassifier(),
-        (8, 8),
-        LABELLED,
-        "classes",
-    ),
+    "images": (ConvolutionalFeatures(image_shape=(8, 8)) | LINEAR(), (8, 8), LABELLED, "classes"),
 }
 
 
