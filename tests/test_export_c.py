@@ -358,6 +358,7 @@ class Made(NamedTuple):
     rows: str = "float32"
     room: int = 1
     share: float = 1e-6
+    sizes: tuple = (3, 100, 3000)
 
 
 NONE = {"labels": (), "room": 0}
@@ -377,7 +378,7 @@ DEVICES = {
     "priors": Made(CLASSIFIER(priors="equal"), labels=("a", "b"), room=0),
     "integers": Made(CLASSIFIER(), labels=(3, -1, 20)),
     "truth": Made(CLASSIFIER(), labels=(True, False), room=0),
-    "hidden": Made(CLASSIFIER(), 4, share=1e-5),
+    "hidden": Made(CLASSIFIER(), 4, share=1e-5, sizes=(100,)),
     "no ridge": Made(LeastSquaresClassifier(0.0), 4, labels=("a", "b"), room=0),
 }
 WHOLE = [name for name in DEVICES if "whole" in name]
@@ -439,11 +440,11 @@ TOLERANCES = {"float32": 1e-3, "int16": 1e-9}
 
 @pytest.mark.parametrize("name", DEVICES)
 @examples(15)
-@given(size=st.sampled_from([3, 100, 3000]), **DRAWN)
-def test_what_a_device_learns_goes_home_and_comes_back(device_of, name, seed, n_rows, size, offset):
+@given(st.data(), **DRAWN)
+def test_what_a_device_learns_goes_home_and_comes_back(device_of, name, data, seed, n_rows, offset):
     made, device = DEVICES[name], device_of(name)
-    model, random = device.model, np.random.default_rng(seed)
-    X, Y = rows_for(made, random, n_rows, size, offset * size)
+    model, size = device.model, data.draw(st.sampled_from(made.sizes))
+    X, Y = rows_for(made, np.random.default_rng(seed), n_rows, size, offset * size)
     assert_answers(device, model, X, made.share)
     assert all(device.learn(X, Y))
     read = read_device(device.sent(7, 3), model)
