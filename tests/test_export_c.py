@@ -440,7 +440,7 @@ TOLERANCES = {"float32": 1e-3, "int16": 1e-9}
 
 @pytest.mark.parametrize("name", DEVICES)
 @examples(15)
-@given(st.data(), **DRAWN)
+@given(data=st.data(), **DRAWN)
 def test_what_a_device_learns_goes_home_and_comes_back(device_of, name, data, seed, n_rows, offset):
     made, device = DEVICES[name], device_of(name)
     model, size = device.model, data.draw(st.sampled_from(made.sizes))
