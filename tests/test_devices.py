@@ -324,6 +324,7 @@ MODEL, LARGE, ODD = exported(), of(1e60, 1.0, kind=LeastSquaresRegressor), "a st
 UNFIT = [
     *((of(label, other), MODEL, 1, ODD) for label, other in ((2.5, 7), (("a", 1), 7))),
     (of("x" * 256, "b"), MODEL, 1, "a str, int or bool of up to 255 bytes"),
+    (of("\udc80", "b"), MODEL, 1, "with half a character"),
     (exported(m=3), MODEL, 1, "model has the features"),
     *((MODEL, MODEL, number, "serial") for number in (0, 1 << 32)),
     (LARGE, LARGE, 1, "beyond float32"),
