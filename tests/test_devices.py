@@ -272,6 +272,7 @@ IMPOSSIBLE = [
     (CLASSIFIER, "ab", 3.0, changed(CLASSES, 9, -1), "<i8", "no rows have"),
     (CLASSIFIER, "ab", 3.0, changed(CLASSES, 9, 3), "<i8", "no rows have"),
     (CLASSIFIER, "ab", 3.0, changed(CLASSES, 10, 0), "<i8", "no rows have"),
+    (REGRESSOR, (), 2.0**31, ROWS, "<i8", "rows of weight"),
     (CLASSIFIER, "aa", 3.0, CLASSES, "<i8", "labels that cannot be read"),
     (REGRESSOR, "a", 3.0, ROWS, "<i8", "labels that cannot be read"),
 ]
