@@ -1,7 +1,13 @@
-"""`onlinels.export.c`: headers in C that answer as the model does, compiled as C99 and as C++."""
+"""`onlinels.export.c`: headers in C99 and C++ that answer, learn and send as the model does."""
 
 import ctypes
+import functools
 import re
+import shutil
+import subprocess
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,59 +24,66 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     WindowedClassifier,
+    difference,
     export,
 )
+from onlinels.devices import device_weights, read_device
 from onlinels.export import c_header
 from onlinels.pipelines import last_step
+from support import device as device_sums
 from support.compilers import WAYS, compiled
 from support.laws import fitted
 from support.slow import the_rest_slow
-from support.strategies import examples, hidden_settings, kinds, trained_models
+from support.strategies import HIDDEN, KINDS, as_objects, examples, trained_models
 
-PREDICT = {
-    "label": "fan_scores(x, y); *labels++ = fan_predict(x);",
-    "target": "fan_predict(x, y);",
-    "value": "*y = fan_predict(x);",
-}
+# -- predictions ----------------------------------------------------------------------------------
 
-
-def kind_of(model):
-    """Return what a header of a model predicts, and how many numbers."""
-    last = last_step(model)
-    if hasattr(last, "classes"):
-        return "label", len(last.classes)
-    width = last.output_weights.shape[1] if last.output_weights.ndim == 2 else 1
-    return ("target", width) if isinstance(last, LeastSquaresMultiTargetRegressor) else ("value", 1)
-
-
-def predicted(model, X, way, folder, **settings):
-    """Return the numbers, labels and texts that the header of a model computes for rows."""
-    export.c(model, folder / "fan.h", **settings)
-    kind, n = kind_of(model)
-    code = f"""
+PROGRAM = """
 #include "fan.h"
 #ifdef __cplusplus
 extern "C"
 #endif
 void all(const float *x, int rows, float *y, int *labels, const char *const **texts);
 void all(const float *x, int rows, float *y, int *labels, const char *const **texts)
-{{
-    *texts = {"0" if kind == "value" else f"fan_{kind}s"};
-    (void)labels;
-    for (; rows-- > 0; x += FAN_N_FEATURES, y += {n}) {{
-        {PREDICT[kind]}
-    }}
-}}
+{
+    static const char *const none[] = {"0"};
+    *texts = %s;
+    (void)labels, (void)none;
+    for (; rows-- > 0; x += FAN_N_FEATURES, y += %d) {
+        %s
+    }
+}
 """
-    X = np.ascontiguousarray(X, np.float32)
+PREDICT = {
+    "label": ("fan_labels", "fan_scores(x, y); *labels++ = fan_predict(x);"),
+    "target": ("fan_targets", "fan_predict(x, y);"),
+    "value": ("none", "*y = fan_predict(x);"),
+}
+
+
+def kind_of(model):
+    """Return what a header of a model predicts, and the names of its outputs."""
+    last = last_step(model)
+    if hasattr(last, "classes"):
+        return "label", last.classes
+    return ("target", last.target_names) if hasattr(last, "target_names") else ("value", ["0"])
+
+
+def predicted(model, X, way, folder, **settings):
+    """Return the numbers, labels and texts that the header of a model computes for rows."""
+    export.c(model, folder / "fan.h", **settings)
+    (kind, outputs), X = kind_of(model), np.ascontiguousarray(X, np.float32)
+    n, (names, predict) = len(outputs), PREDICT[kind]
+    program = PROGRAM % (names, n, predict)
     y, labels = np.empty((len(X), n), np.float32), np.empty(len(X), np.int32)
     texts = ctypes.POINTER(ctypes.c_char_p)()
-    pointers = (ctypes.c_void_p(each.ctypes.data) for each in (X, y, labels))
-    x_at, y_at, labels_at = pointers
-    library = compiled(code, way, folder, "-Wconversion", "-Wdouble-promotion")
-    library.all(x_at, len(X), y_at, labels_at, ctypes.byref(texts))
-    found = [] if kind == "value" else [texts[k].decode() for k in range(n)]
-    return y, labels, found
+    library = compiled(program, way, folder, "-Wconversion", "-Wdouble-promotion")
+    library.all(at(X), len(X), at(y), at(labels), ctypes.byref(texts))
+    return y, labels, [texts[k].decode() for k in range(n)]
+
+
+def at(array):
+    return ctypes.c_void_p(array.ctypes.data)
 
 
 def scores_of(model, X):
@@ -99,79 +112,7 @@ def assert_close(found, scores, bound):
     """Compare scores, of which some are -inf."""
     finite = np.isfinite(scores)
     assert (np.isfinite(found) == finite).all()
-    assert (np.abs(found - scores)[finite] <= bound[finite]).all()
-
-
-@pytest.fixture
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("c")
-
-
-@kinds
-@examples(15)
-@given(st.data())
-def test_scores_are_exact_to_2e_7_wherever_features_lie(tmp_path_factory, kind, data):
-    trained, way = data.draw(trained_models(kind)), data.draw(st.sampled_from([*WAYS]))
-    model, X, folder = trained.model, trained.others, tmp_path_factory.mktemp("c")
-    assume(not hasattr(model, "classes") or len(model.classes) > 1)
-    found, labels, texts = predicted(model, X, way, folder)
-    scores, sizes = scores_of(model, X), sizes_of(model, X)
-    assert_close(found, scores, 2e-7 * sizes + own_rounding(model, X))
-    if kind.startswith("labels"):
-        assert texts == [str(label) for label in model.classes]
-        assert labels.tolist() == found.argmax(axis=1).tolist()
-    elif kind == "several numbers":
-        assert texts == [*map(str, model.predict_one({}))]
-
-
-@pytest.mark.parametrize("offset", [1e5, pytest.param(0.0, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("n_targets", the_rest_slow((9, 1, 3, 4, 6)))
-def test_long_rows_of_one_sign_are_exact_too(folder, n_targets, offset):
-    """Plain sums would lose a digit."""
-    random = np.random.default_rng(n_targets)
-    X = np.round(random.uniform(0.0, 64.0, (60, 1280))).astype(np.float32) + np.float32(offset)
-    Y = X.astype(np.float64) @ random.uniform(0.5, 1.0, (1280, n_targets)) - 1280 * offset
-    model = fitted(LeastSquaresMultiTargetRegressor(ridge=1.0), X, pd.DataFrame(Y))
-    found, *_ = predicted(model, X, [*WAYS][n_targets % 4], folder)
-    assert_close(found, scores_of(model, X), 2e-7 * sizes_of(model, X))
-
-
-@examples(40)
-@given(st.data())
-def test_hidden_layers(tmp_path_factory, data):
-    settings, chosen = (
-        data.draw(hidden_settings()),
-        data.draw(st.sampled_from(["raw", "drawn", "differences"])),
-    )
-
-    def make(model, X, y):
-        own, labels = settings, None
-        if chosen == "differences":
-            own = settings | {"input_weights": "centred-difference"}
-            labels = [k % 2 for k in range(len(X))]
-        layer = (
-            HiddenLayer(**own) if chosen == "raw" else HiddenLayer.from_examples(X, labels, **own)
-        )
-        pipeline = layer | model
-        pipeline.steps = {"first": layer, "last": model}
-        return pipeline
-
-    kind = data.draw(st.sampled_from(["labels", "numbers", "several numbers"]))
-    scale = 1.0 if settings["activation"] != "cube" else 0.1
-    trained = data.draw(trained_models(kind, make, largest=1e6 if chosen != "raw" else scale))
-    model, X = trained.model, trained.others
-    assume(kind != "labels" or len(model["last"].classes) > 1)
-    way, folder = data.draw(st.sampled_from([*WAYS])), tmp_path_factory.mktemp("c")
-    found, *_ = predicted(model, X, way, folder)
-    layer, linear = model["first"], model["last"]
-    h = layer.transform_many(X.astype(np.float64))
-    made = layer._made.formed() if hasattr(layer._made, "formed") else layer._made
-    W, b = made.weights, np.zeros(layer.n_hidden) if made.offsets is None else made.offsets
-    origin = c_header.origin_of(W, b)
-    # What projections err by, in roundings, of which activations make at most as many of their own.
-    u = np.abs(X - origin) @ np.abs(W) + np.abs(b + origin @ W)
-    spread = 3.0 * np.abs(h) + u * STEEPEST.get(layer.activation, np.ones_like)(np.abs(X @ W + b))
-    assert_close(found, scores_of(linear, h), 2.5e-7 * sizes_of(linear, h, spread))
+    assert (np.abs(found - scores) <= bound)[finite].all()
 
 
 STEEPEST = {
@@ -182,74 +123,121 @@ STEEPEST = {
 """The slopes of activations that are above 1, by the size of the projection."""
 
 
-HOSTILE = (
-    '*/ " ??/',
-    "a\\",
-    "\n#error",
-    "??/",
-    "%:",
-    "\u202e",
-    "né",
-    "NE",
-    "-1",
-    "1",
-    "",
-    "int",
-    "x" * 300,
-)
-"""Texts that end comments or strings, join lines, or have equal names in C."""
+def activations_of(layer, X):
+    """Return what a linear model sees of rows, and what it errs by, in roundings.
+
+    Activations err by as much as projections do, and by as many roundings of their own.
+    """
+    if layer is None:
+        return X, 0.0
+    h, made = layer.transform_many(X.astype(np.float64)), layer._made
+    made = made.formed() if hasattr(made, "formed") else made
+    W, b = made.weights, np.zeros(layer.n_hidden) if made.offsets is None else made.offsets
+    origin = c_header.origin_of(W, b)
+    u = np.abs(X - origin) @ np.abs(W) + np.abs(b + origin @ W)
+    slope = STEEPEST.get(layer.activation, np.ones_like)(np.abs(X @ W + b))
+    return h, 3.0 * np.abs(h) + u * slope
+
+
+@pytest.fixture
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("c")
+
+
+MODELS = {
+    **{kind: (kind, (), 2e-7) for kind in KINDS},
+    **{f"hidden {kind}": (kind, HIDDEN, 2.5e-7) for kind in KINDS if kind != "labels with priors"},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@examples(15)
+@given(st.data(), st.sampled_from([*WAYS]))
+def test_scores_are_exact_to_2e_7_wherever_features_lie(tmp_path_factory, name, data, way):
+    kind, hidden, share = MODELS[name]
+    trained = data.draw(trained_models(kind, hidden=hidden))
+    model, linear, X = trained.model, trained.linear, trained.others
+    of_labels, outputs = kind_of(model)[0] == "label", kind_of(model)[1]
+    assume(len(outputs) > of_labels)
+    found, labels, texts = predicted(model, X, way, tmp_path_factory.mktemp("c"))
+    h, spread = activations_of(trained.layer, X)
+    bound = share * sizes_of(linear, h, spread) + own_rounding(linear, h)
+    assert_close(found, scores_of(linear, h), bound)
+    assert texts == [*map(str, outputs)]
+    assert not of_labels or labels.tolist() == found.argmax(axis=1).tolist()
+
+
+@pytest.mark.parametrize("n_targets", the_rest_slow((9, 1, 3, 4, 6)))
+def test_long_rows_of_one_sign_are_exact_too(folder, n_targets):
+    """Plain sums would lose a digit."""
+    random = np.random.default_rng(n_targets)
+    X = np.round(random.uniform(0.0, 64.0, (60, 1280))).astype(np.float32) + np.float32(1e5)
+    Y = X.astype(np.float64) @ random.uniform(0.5, 1.0, (1280, n_targets)) - 1280 * 1e5
+    model = fitted(LeastSquaresMultiTargetRegressor(ridge=1.0), X, Y)
+    found, *_ = predicted(model, X, [*WAYS][n_targets % 4], folder)
+    assert_close(found, scores_of(model, X), 2e-7 * sizes_of(model, X))
 
 
 @pytest.mark.parametrize("option", ["-ffast-math", "-fassociative-math"])
-@pytest.mark.parametrize("learn", [False, True])
-def test_options_that_reorder_sums_are_refused(folder, option, learn):
+def test_options_that_reorder_sums_are_refused(folder, option):
     """They would drop compensated summation, and what tells NaN."""
-    model = fitted(LeastSquaresClassifier(ridge=1.0), np.eye(2), ["a", "b"])
-    export.c(model, folder / "fan.h", learn=learn)
+    export.c(TRAINED, folder / "fan.h")
     more = ["-fno-signed-zeros", "-fno-trapping-math"]
     with pytest.raises(AssertionError, match="compile the file with this header without them"):
         compiled('#include "fan.h"\n', "C99 -O0", folder, *more, option)
 
 
-@pytest.mark.parametrize("way", the_rest_slow(WAYS, 1))
+HOSTILE = [
+    *('*/ " ??/', "a\\", "\n#error", "??/", "%:", "\u202e", "né", "NE", "-1", "1", "", "int"),
+    "x" * 300,
+]
+"""Texts that end comments or strings, join lines, or have equal names in C."""
+
+
+@pytest.mark.parametrize("way", the_rest_slow(WAYS))
 def test_names_of_any_text_stay_what_they_are(folder, way):
-    X, y = pd.DataFrame(np.eye(len(HOSTILE)), columns=list(HOSTILE)), list(HOSTILE)
-    model = fitted(LeastSquaresClassifier(ridge=1.0), X, y)
+    X = pd.DataFrame(np.eye(len(HOSTILE)), columns=HOSTILE)
+    model = fitted(LeastSquaresClassifier(ridge=1.0), X, HOSTILE)
     columns = [HOSTILE.index(name) for name in model.feature_names]
     _, labels, texts = predicted(model, np.eye(len(HOSTILE))[:, columns], way, folder)
     assert texts == list(model.classes)
-    assert [texts[k] for k in labels] == y
+    assert [texts[k] for k in labels] == HOSTILE
     header = (folder / "fan.h").read_text("ascii")
     header = re.sub(r"#if defined.*?#endif\n", "", header, count=1, flags=re.DOTALL)
-    assert header.count("#error") == 0 or "\n#error" not in header
+    assert "\n#error" not in header
     assert len(set(re.findall(r"FAN_LABEL\w*", header))) == len(HOSTILE)
     assert "__" not in header
     assert not any("?" in each or "*" in each for each in re.findall(r'"([^"\n]*)"', header))
 
 
-@pytest.mark.parametrize("labels", [(True, False), (3, -1, 2**40), (0.5, -2.0), (0.1, 1e300)])
-def test_labels_of_all_types_are_texts(folder, labels):
-    model = fitted(LeastSquaresClassifier(ridge=1.0), np.eye(len(labels)), list(labels))
-    _, found, texts = predicted(model, np.eye(len(labels)), "C99 -O0", folder)
-    assert [texts[k] for k in found] == [str(label) for label in labels]
-
-
-def test_of_equal_scores_the_first_counts(folder):
-    model = fitted(LeastSquaresClassifier(ridge=1.0), [{"a": 1.0}, {"a": -1.0}], ["b", "a"])
+def test_of_equal_scores_the_first_counts_and_classes_without_weight_have_none(folder):
+    X, w = np.array([[1.0], [-1.0], [0.0]]), [1.0, 1.0, 0.0]
+    model = fitted(LeastSquaresClassifier(1.0, priors="learnt"), X, ["b", "c", "a"], w)
     scores, labels, texts = predicted(model, [[0.0], [np.nan]], "C99 -Os", folder)
-    assert scores[0, 0] == scores[0, 1]
-    assert texts[labels[0]] == model.predict_one({"a": 0.0})
-    assert np.isnan(scores[1]).all()
+    assert np.isneginf(scores[0, texts.index("a")])
+    assert scores[0, texts.index("b")] == scores[0, texts.index("c")]
+    assert texts[labels[0]] == model.predict_one({0: 0.0}) == "b"
+    assert np.isnan(np.delete(scores[1], texts.index("a"))).all()
     assert labels[1] == 0
 
 
-def test_classes_without_rows_have_no_score(folder):
-    model = LeastSquaresClassifier(ridge=1.0, priors="learnt")
-    model.learn_many(np.eye(4), ["a", "b", "c", "a"])
-    model.unlearn_one(dict(enumerate(np.eye(4)[1].tolist())), "b")
-    if "b" in model.classes:
-        scores, _, texts = predicted(model, np.eye(4), "C99 -O0", folder)
-        assert np.isneginf(scores[:, texts.index("b")]).all()
+@pytest.mark.parametrize("wrap", [CalibratedClassifier, DriftAwareClassifier])
+def test_wrapped_classifiers_have_the_scores_of_theirs(folder, wrap):
+    X, y = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32), list("abca" * 10)
+    model = fitted(wrap(LeastSquaresClassifier(1.0)), X, y)
+    found, *_ = predicted(model, X, "C99 -O0", folder)
+    inner = model.classifier
+    assert_close(found, scores_of(inner, X), 2e-7 * sizes_of(inner, X))
+
+
+# -- small weights --------------------------------------------------------------------------------
+
+
+def constants_of(path):
+    """Return the bytes of constants that a header tells, and its number of int8 weights."""
+    (told,) = re.findall(r"Constants take ([\d,]+) bytes", path.read_text())
+    weights = sum(map(int, re.findall(r"int8_t \w+\[(\d+)\]", path.read_text())))
+    return int(told.replace(",", "")), weights
 
 
 @pytest.mark.parametrize("n_outputs", [2, 5])
@@ -265,21 +253,18 @@ def test_int8_weights_are_multiples_of_a_127th(folder, n_outputs):
     assert_close(found, scores_of(model, X), bound)
     own = model.predict_many(X.astype(np.float64))
     assert np.mean([model.classes[k] for k in labels] == own) > 0.97
-    bytes_of_weights = int8_bytes(folder / "fan.h")
-    assert bytes_of_weights == 40 * n_outputs
+    # Beside the weights, a mean for each feature, and a scale and constant for each output.
+    n_weights = 40 * n_outputs
+    assert constants_of(folder / "fan.h") == (n_weights + 4 * (40 + 2 * n_outputs), n_weights)
 
 
-def int8_bytes(path):
-    """Return the number of int8 weights in a header."""
-    return sum(map(int, re.findall(r"int8_t \w+\[(\d+)\]", path.read_text())))
-
-
-def test_the_linear_layer_of_an_embedding_fits_20_kb(folder):
-    X = np.random.default_rng(0).normal(size=(20, 1280))
-    model = fitted(LeastSquaresClassifier(ridge=1.0), X, [k % 4 for k in range(20)])
-    export.c(model, folder / "fan.h", weights="int8")
-    (size,) = re.findall(r"Constants take ([\d,]+) bytes", (folder / "fan.h").read_text())
-    assert int(size.replace(",", "")) < 12_000
+def test_input_weights_are_int8_too(folder):
+    X = np.random.default_rng(0).normal(size=(200, 30)).astype(np.float32)
+    layer = HiddenLayer.from_examples(X, [k % 3 for k in range(200)], n_hidden=40)
+    model = fitted(layer | LeastSquaresRegressor(1.0), X, X[:, 0].astype(np.float64))
+    found, *_ = predicted(model, X, "C99 -O0", folder, weights="int8")
+    assert constants_of(folder / "fan.h")[1] == 40 * 31
+    assert np.corrcoef(found[:, 0], model.predict_many(X))[0, 1] > 0.99
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -295,97 +280,531 @@ def test_bipolar_input_weights_are_bits(folder, bias):
     assert_close(found, scores_of(model["LeastSquaresClassifier"], h), np.full((60, 2), 1e-5))
 
 
-def test_int8_input_weights(folder):
-    random = np.random.default_rng(0)
-    X = random.normal(size=(200, 30)).astype(np.float32)
-    layer = HiddenLayer.from_examples(X, [k % 3 for k in range(200)], n_hidden=40)
-    model = fitted(layer | LeastSquaresRegressor(1.0), X, X[:, 0].astype(np.float64))
-    found, *_ = predicted(model, X, "C99 -O0", folder, weights="int8")
-    assert int8_bytes(folder / "fan.h") == 40 * 31
-    assert np.corrcoef(found[:, 0], model.predict_many(X))[0, 1] > 0.99
+# -- devices that learn ---------------------------------------------------------------------------
+
+SOURCE = (Path(__file__).parent / "support" / "learning_device.c").read_text()
 
 
-def test_wrapped_classifiers_have_the_scores_of_theirs(folder):
-    X, y = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32), list("abca" * 10)
-    for wrap in CalibratedClassifier, DriftAwareClassifier:
-        model = fitted(wrap(LeastSquaresClassifier(1.0)), X, y)
-        found, *_ = predicted(model, X, "C99 -O0", folder)
-        scores = scores_of(model.classifier, X)
-        assert_close(found, scores, 2e-7 * sizes_of(model.classifier, X))
+class Device:
+    """A device on this machine that runs the header of a model, and the labels that it may see."""
+
+    def __init__(self, model, labels, folder, way, **settings):
+        export.c(model, folder / "fan.h", learn=True, **settings)
+        self.header, self.model, self.labels = (folder / "fan.h").read_text("ascii"), model, labels
+        self.dtype = np.dtype(settings.get("rows", "float32"))
+        self.classes = [*getattr(last_step(model), "classes", ())]
+        self.solves = "fan_solve(fan_l" in self.header
+        flags = ["-DLABELS"] * bool(self.classes) + ["-DSOLVES"] * self.solves
+        self.library = compiled(SOURCE, way, folder, *flags)
+        self.begin()
+
+    def begin(self, slot=8192, unit=8):
+        """Begin without rows, and with slots of a size, of units that are written at once."""
+        self.size = self.library.begin(ctypes.c_size_t(slot), ctypes.c_size_t(unit))
+        return self
+
+    def learn(self, X, Y):
+        """Learn rows with labels or targets; return whether each was learnt."""
+        return [self.learn_row(x, y) for x, y in zip(X, Y, strict=True)]
+
+    def learn_row(self, x, y):
+        x, targets = np.array(x, self.dtype), np.array([0.0] if self.classes else y, self.dtype)
+        label = self.label(y) if self.classes else at(targets)
+        return bool(self.library.learn(at(x), label))
+
+    def label(self, text):
+        return self.library.add_label(text if isinstance(text, bytes) else str(text).encode())
+
+    def solve(self):
+        self.library.solve.restype = ctypes.c_float
+        return self.library.solve()
+
+    def held(self):
+        """Return the memory of the learner."""
+        self.library.held.restype = ctypes.c_void_p
+        return (ctypes.c_uint8 * self.size).from_address(self.library.held())
+
+    def sent(self, number=1, serial=1):
+        """Return the bytes that are sent, or none if sending is refused."""
+        content = np.empty(200_000, np.uint8)
+        size = self.library.sent(ctypes.c_uint64(number), serial, at(content))
+        return content[:size].tobytes()
+
+    def answers(self, X):
+        """Return the scores or values of rows, and the texts of their labels."""
+        y, text = np.empty(300, np.float32), ctypes.create_string_buffer(256)
+        scores, labels = [], []
+        for x in np.asarray(X, self.dtype):
+            n = self.library.answer(at(x), at(y), text)
+            scores.append(y[:n].copy())
+            labels.append(text.value.decode(errors="replace"))
+        return np.array(scores), labels
+
+    def take(self, content, n_written=1 << 40):
+        """Take weights; the power is cut after some bytes. Return 0, or why they are not taken."""
+        # A copy of exactly its size, so that sanitizers see what is read beyond it.
+        given = np.frombuffer(content, np.uint8).copy()
+        return self.library.take(
+            at(given), ctypes.c_size_t(len(given)), ctypes.c_ssize_t(n_written)
+        )
+
+
+class Made(NamedTuple):
+    """How a device is made: its model, number of features, labels, and the settings of `c`."""
+
+    model: object
+    m: int = 3
+    labels: tuple = ("a", "bc", "new")
+    rows: str = "float32"
+    room: int = 1
+    share: float = 1e-6
+    sizes: tuple = (3, 100, 3000)
+
+
+NONE = {"labels": (), "room": 0}
+CLASSIFIER = functools.partial(LeastSquaresClassifier, 1.0)
+DEVICES = {
+    "float": Made(CLASSIFIER()),
+    "whole": Made(CLASSIFIER(), rows="int16"),
+    "no intercept": Made(CLASSIFIER(fit_intercept=False), 7),
+    "whole without intercept": Made(CLASSIFIER(fit_intercept=False), 5, rows="int16"),
+    "numbers": Made(LeastSquaresRegressor(1.0), 7, **NONE),
+    "whole numbers": Made(LeastSquaresRegressor(1.0), 1, rows="int16", **NONE),
+    "targets": Made(LeastSquaresMultiTargetRegressor(1.0, fit_intercept=False), 4, **NONE),
+    "whole targets": Made(LeastSquaresMultiTargetRegressor(1.0), 6, rows="int16", **NONE),
+    "standard": Made(CLASSIFIER(scaling="standard"), 32, room=2),
+    "whole standard": Made(CLASSIFIER(scaling="standard"), 32, rows="int16"),
+    "many": Made(CLASSIFIER(), 40),
+    "priors": Made(CLASSIFIER(priors="equal"), labels=("a", "b"), room=0),
+    "integers": Made(CLASSIFIER(), labels=(3, -1, 20)),
+    "truth": Made(CLASSIFIER(), labels=(True, False), room=0),
+    "hidden": Made(CLASSIFIER(), 4, share=1e-5, sizes=(100,)),
+    "no ridge": Made(LeastSquaresClassifier(0.0), 4, labels=("a", "b"), room=0),
+}
+WHOLE = [name for name in DEVICES if "whole" in name]
+
+
+def rows_for(made, random, n_rows, size=100, offset=300):
+    """Return rows around centres, whole numbers, and their labels in turn, or targets."""
+    places = np.arange(n_rows) % max(1, len(made.labels))
+    X = 3.0 * random.normal(size=(3, made.m))[places] + random.normal(size=(n_rows, made.m))
+    X = np.clip(np.rint(size * X + offset), -32768, 32767)
+    shape = (n_rows, 2)[: 1 + isinstance(made.model, LeastSquaresMultiTargetRegressor)]
+    Y = np.clip(random.integers(-size, size + 1, shape) + offset, -32768, 32767).astype(float)
+    return X, [made.labels[k] for k in places] if made.labels else Y
+
+
+@pytest.fixture(scope="module")
+def device_of(tmp_path_factory):
+    """Return a function that returns the device of a name, which has learnt nothing."""
+
+    @functools.cache
+    def made(name):
+        each = DEVICES[name]
+        X, Y = rows_for(each, np.random.default_rng(1), 60)
+        known = [k for k, y in enumerate(Y) if not each.labels or y in each.labels[:2]]
+        model = each.model
+        if name == "hidden":
+            model = HiddenLayer.from_examples(X, n_hidden=12, activation="relu") | model
+        model = fitted(model, X[known], as_objects([Y[k] for k in known]) if each.labels else Y)
+        way, settings = [*WAYS][len(name) % 4], {"rows": each.rows, "room": each.room}
+        return Device(model, each.labels, tmp_path_factory.mktemp("c"), way, **settings)
+
+    return lambda name: made(name).begin()
+
+
+def hidden_of(model, X):
+    """Return what the linear model in a model sees of rows."""
+    return model["HiddenLayer"].transform_many(X) if last_step(model) is not model else X
+
+
+def assert_answers(device, model, X, share):
+    """Assert that a device answers as a model does, within a share of the absolute products.
+
+    Labels may be in another order.
+    """
+    X = X[:9]
+    scores, labels = device.answers(X)
+    last, h = last_step(model), hidden_of(model, X)
+    own, bound = scores_of(last, h), share * sizes_of(last, h)
+    np.testing.assert_allclose(np.sort(scores), np.sort(own), rtol=0.0, atol=bound.max())
+    clear = np.diff(np.sort(own), axis=1)[:, -1:] > 2.0 * bound.max()
+    chosen = model.predict_many(X) if device.classes else labels
+    assert all(a == str(b) for a, b, told in zip(labels, chosen, clear, strict=True) if told.all())
+
+
+DRAWN = {"seed": st.integers(0, 2**32 - 1), "n_rows": st.integers(45, 90)}
+DRAWN |= {"offset": st.sampled_from([0, 3])}
+TOLERANCES = {"float32": 1e-3, "int16": 1e-9}
+
+
+@pytest.mark.parametrize("name", DEVICES)
+@examples(15)
+@given(data=st.data(), **DRAWN)
+def test_what_a_device_learns_goes_home_and_comes_back(device_of, name, data, seed, n_rows, offset):
+    made, device = DEVICES[name], device_of(name)
+    model, size = device.model, data.draw(st.sampled_from(made.sizes))
+    X, Y = rows_for(made, np.random.default_rng(seed), n_rows, size, offset * size)
+    assert_answers(device, model, X, made.share)
+    assert all(device.learn(X, Y))
+    read = read_device(device.sent(7, 3), model)
+    assert read[:3] == (7, 3, len(X))
+    device_sums.assert_sums(read, hidden_of(model, X), Y)
+    types = {(each, type(each)) for each in getattr(last_step(read.model), "classes", ())}
+    assert types == {(each, type(each)) for each in made.labels}
+    here = last_step(model).empty()
+    here.learn_many(hidden_of(model, X), Y)
+    assert difference(last_step(read.model), here) < TOLERANCES[made.rows]
+    content = device_weights(read.model, model, 1)
+    assert device.take(content[:-1]) != 0
+    assert_answers(device, model, X, made.share)
+    assert device.take(content) == 0
+    assert_answers(device, read.model, X, made.share)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@examples(15)
+@given(size=st.sampled_from([3, 100, 30_000]), **DRAWN)
+def test_sums_of_whole_rows_are_exact(device_of, name, seed, n_rows, size, offset):
+    made, device = DEVICES[name], device_of(name)
+    X, Y = rows_for(made, np.random.default_rng(seed), n_rows, size, offset * size)
+    device.learn(X, Y)
+    known = list(dict.fromkeys([*device.classes, *Y])) if made.labels else ()
+    whole = X.astype(int), Y if made.labels else Y.astype(int)
+    assert device.sent(7, 3) == device_sums.sent(device.model, known, *whole, number=7, serial=3)
+
+
+@pytest.mark.parametrize("name", sorted(DEVICES.keys() - {"many", "priors", "hidden"}))
+def test_a_device_solves_and_answers_alone(device_of, name):
+    made, device = DEVICES[name], device_of(name)
+    X, Y = rows_for(made, np.random.default_rng(0), 300)
+    assert device.solve() == -1.0
+    device.learn(X, Y)
+    assert device.solve() == device.model.ridge
+    assert_answers(device, fitted(device.model.empty(), X, Y), X, 1e-5)
+
+
+def test_the_ridge_is_raised_where_float_would_lose_the_digits(device_of):
+    device, random = device_of("no ridge"), np.random.default_rng(0)
+    X, y = rows_for(DEVICES["no ridge"], random, 300)
+    X[:, 3] = X[:, 0] + 1e-2 * random.normal(size=300)
+    device.learn(X, y)
+    assert 1e-4 < device.solve() < 1e5
+    scores, labels = device.answers(X)
+    assert np.isfinite(scores).all()
+    assert np.mean(np.array(labels) == y) > 0.9
+
+
+# -- labels, damaged memory, and what a device refuses ---------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["float", "whole"])
+def test_refused_rows_change_nothing(device_of, name):
+    device, x = device_of(name), np.zeros(3, DEVICES[name].rows)
+    device.learn(np.eye(3), ["a", "bc", "a"])
+    before = device.sent()
+    wrong = (np.nan, np.inf, -np.inf, 2e15)[: 4 * (x.dtype == np.float32)]
+    assert not any(device.learn_row([0.0, each, 0.0], "a") for each in wrong)
+    assert [device.library.learn(at(x), label) for label in (-1, 2, 99)] == [0, 0, 0]
+    assert device.label("x" * 31) == -1
+    assert device.sent() == before
+    assert [device.label(text) for text in ("c", "c", "d", "a")] == [2, 2, -1, 0]
+
+
+TEXTS_OF_INT = {
+    **dict.fromkeys(("0", "-1", "7", "120", str(2**63 - 1), str(-(2**63))), True),
+    **dict.fromkeys((str(2**63), str(-(2**63) - 1), "1" + 19 * "0", "blocked", "007"), False),
+    **dict.fromkeys(("+5", "-", "-0", "--1", " 7", "7 ", "7\r", "1_0", "1.0", ""), False),
+    **dict.fromkeys(("\u0667", "\uff17"), False),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS_OF_INT)
+def test_labels_of_digits_are_refused_if_home_cannot_read_them(device_of, text):
+    device, is_taken = device_of("integers"), TEXTS_OF_INT[text]
+    assert (device.label(text) >= 0) == is_taken == device.learn_row(np.zeros(3), text)
+    assert device.learn_row(np.ones(3), 3)
+    known = {3, int(text)} if is_taken else {3}
+    assert {*read_device(device.sent(), device.model).model.classes} == known
+
+
+def test_labels_are_refused_if_they_are_not_utf_8(device_of):
+    device = device_of("float")
+    edges = [0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0]
+    texts = [bytes(each) for each in product(range(0x7F, 256), edges, [0xBF], [0x80])]
+    texts = [b"", "é€🌀".encode(), *(each[:n] for each in texts for n in (1, 2, 3, 4))]
+    for text in dict.fromkeys(texts):
+        device.begin()
+        assert (device.label(text) > 1) == (text.decode(errors="ignore").encode() == text), text
+
+
+@pytest.mark.parametrize("name", ["float", "whole", "numbers", "whole numbers"])
+def test_a_stored_learner_is_sound_only_as_it_was_sealed(device_of, name):
+    device = device_of(name)
+    library, held, made = device.library, device.held(), DEVICES[name]
+    X, Y = rows_for(made, np.random.default_rng(0), 2)
+    assert not library.is_sound()
+    for byte in (0, 255):
+        held[:] = [byte] * device.size
+        assert not library.is_sound()
+        assert (device.learn(X, Y), len(device.sent())) == ([False, False], 0)
+        assert device.solve() == -1.0
+    device.begin()
+    library.seal()
+    assert library.is_sound()
+    assert all(device.learn(X, Y))
+    assert not library.is_sound()
+    library.seal()
+    assert library.is_sound()
+    # Every byte counts, but for those that align the end.
+    for at_byte in range(device.size):
+        held[at_byte] ^= 1
+        assert not library.is_sound() or at_byte >= device.size - 4
+        held[at_byte] ^= 1
+
+
+@pytest.mark.parametrize("name", ["float", "whole"])
+def test_damaged_labels_are_not_sent(device_of, name):
+    """Their sizes say where bytes are read."""
+    device = device_of(name)
+    held, size = device.held(), ctypes.sizeof(ctypes.c_size_t)
+    device.learn(np.eye(3), ["a", "new", "bc"])
+    whole, x = device.sent(), np.ones(3, device.dtype)
+    device.library.seal()
+    for place, was in {0: 3, size: 12, 2 * size + 1: 1, 2 * size + 4: 2, 2 * size + 8: 3}.items():
+        assert held[place] == was
+        for now in {*range(256)} - {was}:
+            held[place] = now
+            assert not device.library.is_sound()
+            assert (device.sent(), device.label("a"), device.solve()) == (b"", -1, -1.0)
+            assert not device.library.learn(at(x), 0)
+        held[place] = was
+    assert device.library.is_sound()
+    assert device.sent() == whole
+    # Two labels that fill the room of three.
+    room = held[size] = 3 + 4 + 32
+    held[0], held[2 * size + 1], held[3 * size + 1] = 2, size - 2, room - size - 2
+    assert len(device.sent()) > 0
+    assert device.label("x") == -1
+
+
+# -- weights that come back -----------------------------------------------------------------------
+
+
+def versions(model, n=3):
+    """Return weights of a model after more and more rows of three labels."""
+    here, random = model.empty(), np.random.default_rng(0)
+    for serial in range(1, n + 1):
+        here.learn_many(random.normal(size=(20, 3)), random.choice(["calm", "breeze", "x"], 20))
+        yield device_weights(here, model, serial)
+
+
+@pytest.mark.parametrize("unit", [4, 8, 32])
+def test_weights_are_taken_whole_or_not_at_all(device_of, unit):
+    device, X = device_of("float"), np.arange(6.0).reshape(2, 3)
+    contents = [*versions(device.model)]
+    device.begin(max(map(len, contents)) + 5, unit)
+    for content in contents:
+        old, n_written = device.answers(X), 0
+        # What was written stays, and the same bytes are taken later.
+        while device.take(content, n_written):
+            np.testing.assert_equal(device.answers(X), old)
+            n_written += 1
+        assert n_written >= len(content)
+        assert device.answers(X)[0].tobytes() != old[0].tobytes()
+
+
+DAMAGED, OF_ANOTHER_MODEL, TOO_LARGE, NOT_NEWER = 1, 2, 3, 4
+
+
+def test_damaged_old_and_foreign_weights_are_refused(device_of):
+    device, X = device_of("float"), np.eye(3)
+    first, second, third = versions(device.model)
+    assert [device.take(each) for each in (second, second, first)] == [0, NOT_NEWER, NOT_NEWER]
+    old = device.answers(X)
+    for place in range(len(third)):
+        damaged = bytearray(third)
+        damaged[place] ^= 1 << place % 8
+        for each in (bytes(damaged), third[:place]):
+            assert device.take(each) in ((DAMAGED,) if place > 27 else (1, 2, 3))
+    assert device.take(third + b"x") == DAMAGED
+    # More features, more classes, labels or numbers than there are, and other numbers, all signed.
+    for place, odd in ((6, b"\4"), (8, b"\4"), (8, b"\0"), (24, b"\xff" * 4), (30, b"\x80\x7f")):
+        forged = third[:place] + odd + third[place + len(odd) : -4]
+        assert device.take(device_sums.signed(forged)) in (DAMAGED, TOO_LARGE)
+    foreign = fitted(LeastSquaresClassifier(1.0, fit_intercept=False), np.eye(3), list("abc"))
+    assert device.take(device_weights(foreign, foreign, 9)) == OF_ANOTHER_MODEL
+    np.testing.assert_equal(device.answers(X), old)
+    assert device.take(third) == 0
+
+
+def test_more_classes_than_the_program_has_room_for_are_refused(device_of):
+    device = device_of("priors")
+    (content,) = versions(device.model, 1)
+    assert device.take(content) == TOO_LARGE
+    device = device_of("float")
+    (content,) = versions(device.model, 1)
+    for size, code in ((len(content) - 1, TOO_LARGE), (len(content), 0)):
+        assert device.begin(size).take(content) == code
+
+
+def test_of_equal_scores_the_first_counts_on_a_device_too(device_of):
+    device = device_of("float")
+    model = fitted(CLASSIFIER(), np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]), ["y", "x"])
+    assert device.take(device_weights(model, device.model, 1)) == 0
+    scores, labels = device.answers(np.zeros((1, 3)))
+    assert scores[0, 0] == scores[0, 1]
+    assert labels == list(model.classes[:1])
+
+
+@given(data=st.data())
+@examples(100)
+def test_forged_weights_never_answer(device_of, data):
+    device, X = device_of("float"), np.eye(3)
+    (content,) = versions(device.model, 1)
+    forged, old = bytearray(content[:-4]), device.answers(X)
+    place = data.draw(st.integers(0, len(forged) - 4))
+    forged[place : place + 4] = data.draw(st.binary(min_size=4, max_size=4))
+    is_taken = device.take(device_sums.signed(bytes(forged))) == 0
+    scores, labels = device.answers(X)
+    assert np.isfinite(scores).all()
+    assert is_taken or (scores.tobytes(), labels) == (old[0].tobytes(), old[1])
+
+
+# -- headers --------------------------------------------------------------------------------------
 
 
 def test_two_headers_in_one_program(folder):
-    for prefix in "fan", "pump_2":
-        model = fitted(LeastSquaresClassifier(1.0), np.eye(3), ["off", "on", "off"])
-        export.c(model, folder / "any name.h", prefix=prefix)
+    for prefix, settings in ("fan", {}), ("pump_2", {"learn": True, "rows": "int16"}):
+        export.c(TRAINED, folder / "any name.h", prefix=prefix, **settings)
         (folder / "any name.h").rename(folder / f"{prefix}.h")
     code = """
     #include "fan.h"
     #include "pump_2.h"
-    int same(const float *x);
-    int same(const float *x)
+    /* names that the functions have in the package */
+    static int dot = 1, follow = 1, real = 1;
+    int both(void);
+    int both(void)
     {
-        return fan_predict(x) == FAN_LABEL_ON && pump_2_predict(x) == PUMP_2_LABEL_ON;
+        static pump_2_learner_t pump;
+        static const float x[3] = {0, 1, 0};
+        static const int16_t y[3] = {0, 1, 0};
+        pump_2_begin(&pump);
+        dot += pump_2_learn(&pump, y, PUMP_2_LABEL_A);
+        return dot + follow + real + (fan_predict(x) == FAN_LABEL_B);
     }
     """
-    library = compiled(code, "C99 -O0", folder)
-    assert library.same((ctypes.c_float * 3)(0.0, 1.0, 0.0)) == 1
+    assert compiled(code, "C99 -Os", folder).both() == 5
 
 
-X3 = np.eye(3)
-FRAME = pd.DataFrame(X3, columns=list("abc"))
-TRAINED = fitted(LeastSquaresClassifier(1.0), X3, ["a", "b", "c"])
-REFUSED = {
-    "nothing": (LeastSquaresClassifier(), {}, "has learnt nothing"),
-    "one class": (fitted(LeastSquaresClassifier(), X3, ["a"] * 3), {}, "knows only the class 'a'"),
-    "no features": (fitted(LeastSquaresClassifier(), [{}, {}], ["a", "b"]), {}, "without features"),
-    "labels": (fitted(LeastSquaresClassifier(), X3, ["a", 1, 2]), {}, "do not fit a header in C"),
-    "NUL": (fitted(LeastSquaresClassifier(), X3, ["a", "b\0c", "d"]), {}, "holds a NUL"),
-    "priors": (
-        fitted(LeastSquaresClassifier(priors={"a": 1.0, "z": 1.0}), X3, ["a", "b", "a"]),
-        {},
-        "name 'z', of which no row",
-    ),
-    "scaler": (
-        fitted(preprocessing.StandardScaler() | LeastSquaresClassifier(), FRAME, ["a", "b", "c"]),
-        {},
-        "has the steps StandardScaler, expected a linear model",
-    ),
-    "two layers": (
-        fitted(HiddenLayer(2) | HiddenLayer(3) | LeastSquaresClassifier(), X3, ["a", "b", "c"]),
-        {},
-        "has the steps HiddenLayer, HiddenLayer",
-    ),
-    "windows": (
-        fitted(WindowedClassifier(LeastSquaresClassifier(1.0), 2), np.eye(6), list("ababab")),
-        {},
-        "takes windows",
-    ),
-    "large": (fitted(LeastSquaresRegressor(1.0), X3, [1e60, 1.0, 2.0]), {}, "as large as"),
-    "weights": (TRAINED, {"weights": "int16"}, 'Pass one of "float32", "int8"'),
-    **{
-        repr(prefix): (TRAINED, {"prefix": prefix}, "begins no name in C")
+M4 = ["arm-none-eabi-gcc", "-x", "c", "-Os", "-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard"]
+M4 += ["-mfpu=fpv4-sp-d16", "-c"]
+needs_m4 = pytest.mark.skipif(shutil.which(M4[0]) is None, reason="no arm-none-eabi-gcc")
+SOFT = {"float32": {"memcpy", "memset"}, "int16": set()}
+"""What a row may call, by the type of its values: nothing that computes in double precision."""
+
+
+@needs_m4
+@pytest.mark.parametrize("rows", SOFT)
+def test_rows_need_no_double_precision_on_a_cortex_m4(folder, rows):
+    export.c(TRAINED, folder / "fan.h", learn=True, rows=rows)
+    call = "int learn(const fan_value_t *x, int label) { return fan_learn(&learner, x, label); }"
+    (folder / "row.c").write_text(f'#include "fan.h"\nfan_learner_t learner;\n{call}\n')
+    subprocess.run([*M4, "-std=c99", "row.c", "-o", "row.o"], cwd=folder, check=True)
+    command = ["arm-none-eabi-nm", "-u", "row.o"]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    assert set(re.findall(r"U (\w+)", done.stdout)) <= SOFT[rows]
+
+
+def deepest(information):
+    """Return the bytes of the stack that the largest call takes, from the call graph of gcc."""
+    node = re.compile(r'node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \(')
+    edge = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
+    own, calls = dict(node.findall(information)), edge.findall(information)
+
+    def depth(name):
+        return int(own.get(name, 0)) + max((depth(b) for a, b in calls if a == name), default=0)
+
+    return max(map(depth, own))
+
+
+@needs_m4
+@pytest.mark.parametrize("rows", SOFT)
+@pytest.mark.parametrize("m", the_rest_slow([32, 1, 96]))
+def test_no_call_takes_more_of_the_stack_than_the_header_says(folder, rows, m):
+    X, y = rows_for(Made(None, m), np.random.default_rng(0), 300)
+    model = fitted(LeastSquaresClassifier(ridge=1.0), X, y)
+    export.c(model, folder / "fan.h", learn=True, rows=rows, room=20 * (m == 32))
+    (folder / "all.c").write_text(SOURCE)
+    flags = ["-std=gnu99", "-fcallgraph-info=su", "-DLABELS", *["-DSOLVES"] * (m <= 32)]
+    subprocess.run([*M4, *flags, "all.c", "-o", "all.o"], cwd=folder, check=True)
+    text = (folder / "fan.h").read_text()
+    told = int(re.search(r"up to about ([\d,]+) bytes of stack", text)[1].replace(",", ""))
+    taken = deepest((folder / "all.ci").read_text())
+    assert taken <= told <= taken + 400
+
+
+EYE, LEARN = np.eye(3), {"learn": True}
+INT16 = {"rows": "int16"}
+
+
+def of(*y, before=(), model=None):
+    """Return a model that has learnt a row for each target, behind some steps."""
+    model = CLASSIFIER() if model is None else model
+    for step in before:
+        model = step | model
+    return fitted(model, pd.DataFrame(np.eye(len(y))).add_prefix("x"), [*y])
+
+
+TRAINED = fitted(CLASSIFIER(), EYE, ["a", "b", "c"])
+NUMBERS = of(1.0, 2.0, model=LeastSquaresRegressor(1.0))
+SCALER, LAYER = preprocessing.StandardScaler(), HiddenLayer(2)
+REFUSED = [
+    (CLASSIFIER(), {}, "has learnt nothing"),
+    (of("a", "a"), {}, "knows only the class 'a'"),
+    (fitted(CLASSIFIER(), [{}, {}], ["a", "b"]), {}, "without features"),
+    (of("a", 1), {}, "do not fit a header in C"),
+    (of("a", "b\0c"), {}, "holds a NUL"),
+    (of("a", "b", model=CLASSIFIER(priors={"z": 1.0})), {}, "name 'z', of which no row"),
+    (of("a", "b", before=[SCALER]), {}, "has the steps StandardScaler, expected a linear model"),
+    (of("a", "b", before=[LAYER, SCALER]), {}, "has the steps StandardScaler, HiddenLayer"),
+    (of("a", "b", model=WindowedClassifier(CLASSIFIER(), 1)), {}, "takes windows"),
+    (of(1e60, 1.0, model=LeastSquaresRegressor(1.0)), {}, "as large as"),
+    (TRAINED, {"weights": "int16"}, 'Pass one of "float32", "int8"'),
+    *(
+        (TRAINED, {"prefix": prefix}, "begins no name in C")
         for prefix in ("", "Fan", "1a", "a__b", "_a", "a_", "a b", "ä", "a\n", "a-b")
-    },
-}
+    ),
+    (TRAINED, {"prefix": 3}, "prefix=3"),
+    (3, {}, "is of type int"),
+    (of(*["a", "b"] * 48, "a"), LEARN, "has 97 features, expected at most 96 to learn"),
+    (NUMBERS, LEARN | {"room": 1}, "room=1 came with a model that takes no new labels"),
+    (of(True, False), LEARN | {"room": 1}, "room=1 came with a model that takes no new labels"),
+    (of("a", "\udc80"), LEARN, "A label is '\\udc80', with half a character"),
+    (of(0.5, 1.5), LEARN, "A label is 0.5"),
+    (of("a", "a"), LEARN, "at least two"),
+    (TRAINED, {"room": 1}, "Pass learn=True"),
+    (TRAINED, INT16, "Pass learn=True"),
+    (TRAINED, LEARN | {"weights": "int8"}, "learn=True came with weights='int8'"),
+    (TRAINED, LEARN | {"rows": "int8"}, 'Pass one of "float32", "int16"'),
+    (TRAINED, LEARN | {"room": -1}, "room=-1 must be at least 0"),
+    (TRAINED, LEARN | {"room": 1.5}, "room=1.5"),
+    (TRAINED, {"learn": 1}, "learn=1"),
+    (of("a", "b", before=[LAYER]), LEARN | INT16, 'rows="int16" came with a HiddenLayer'),
+    (of("a", "b", model=CLASSIFIER(accumulator="orthogonal")), LEARN, "accumulator='orthogonal'"),
+    (of("a", "b", model=CalibratedClassifier(CLASSIFIER())), LEARN, "CalibratedClassifier"),
+]
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_writes_no_file(tmp_path, case):
-    model, settings, message = REFUSED[case]
-    with pytest.raises(ValueError, match=re.escape(message)):
+@pytest.mark.parametrize(("model", "settings", "message"), REFUSED)
+def test_what_is_refused_writes_no_file(tmp_path, model, settings, message):
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         export.c(model, tmp_path / "fan.h", **settings)
     assert not [*tmp_path.iterdir()]
 
 
-def test_types_are_refused(tmp_path):
-    for model, path, settings, message in [
-        (TRAINED, 3, {}, "path=3"),
-        (TRAINED, tmp_path / "fan.h", {"prefix": 3}, "prefix=3"),
-    ]:
-        with pytest.raises(TypeError, match=message):
-            export.c(model, path, **settings)
-    with pytest.raises(ValueError, match="is of type int"):
-        export.c(3, tmp_path / "fan.h")
+def test_a_path_is_one_and_its_name_begins_names_in_c(tmp_path):
+    with pytest.raises(TypeError, match="path=3"):
+        export.c(TRAINED, 3)
     with pytest.raises(ValueError, match="begins no name in C"):
         export.c(TRAINED, tmp_path / "Fan 2.h")

@@ -22,9 +22,12 @@ from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresRegressor,
     StreamClassifier,
+    difference,
 )
 from onlinels.__main__ import main
 from onlinels.sites import merge_files
+from support.device import sent
+from support.laws import fitted
 from support.processes import PATIENCE, started
 from support.strategies import examples
 
@@ -60,13 +63,11 @@ def lines_of(*paths, output="all.npz"):
     return dict(line.split(": ", 1) for line in lines)
 
 
-def rows_in(*rows):
-    """Tell whether the output has learnt exactly the rows of some sites."""
-    expected = saved("expected", *rows)
-    found = onlinels.load("all.npz")
-    return found.count == expected.count and np.array_equal(
-        found.output_weights, expected.output_weights
-    )
+def assert_rows(path, *rows):
+    """Assert that the model at a path has learnt exactly the rows of some sites."""
+    expected, found = saved("expected", *rows), onlinels.load(path)
+    assert found.count == expected.count
+    np.testing.assert_array_equal(found.output_weights, expected.output_weights)
 
 
 def test_repeated_newer_late_and_copied_files_count_once():
@@ -78,7 +79,7 @@ def test_repeated_newer_late_and_copied_files_count_once():
         "south.npz": "new site, 20 rows",
         "all.npz": "40 rows of 2 sites",
     }
-    assert rows_in(1, 2)
+    assert_rows("all.npz", 1, 2)
     first = Path("all.npz").read_bytes()
     os.utime("all.npz", (5, 5))
     told = lines_of("north.npz", "all.npz")
@@ -93,14 +94,14 @@ def test_repeated_newer_late_and_copied_files_count_once():
     assert told["north.npz"] == "newer, 40 rows (20 before)"
     assert told["copy.npz"] == "an output of this merge, left out"
     assert told["old north.npz"] == "in north.npz, counted once"
-    assert rows_in(1, 3, 2)
+    assert_rows("all.npz", 1, 3, 2)
     # What was replaced is known, whatever its time; so is a copy.
     Path("twin.npz").write_bytes(Path("south.npz").read_bytes())
     told = lines_of("old north.npz", "twin.npz", "copy.npz")
     assert told["old north.npz"].endswith("north.npz, counted once")
     assert told["twin.npz"].endswith("south.npz, counted once")
     assert told["copy.npz"] == "an output of this merge, left out"
-    assert rows_in(1, 3, 2)
+    assert_rows("all.npz", 1, 3, 2)
     # Merged at once, the same saves give the same bytes.
     merge_files("again.npz", ["south.npz", "north.npz"])
     assert Path("again.npz").read_bytes() == Path("all.npz").read_bytes()
@@ -131,135 +132,115 @@ def test_a_site_is_known_by_links_and_after_its_folder_was_moved(folder):
     saved("new/north.npz", 1, 2, at=200)
     told = lines_of("new/north.npz", output="new/all.npz")
     assert told["new/north.npz"] == "newer, 40 rows (20 before)"
-    assert onlinels.load("new/all.npz").count == 40
+    assert_rows("new/all.npz", 1, 2)
 
 
 def test_regions_of_other_machines_hold_their_sites_wherever_these_lie():
     for region, site in (("north", 1), ("south", 2)):
-        saved(f"{region}/site.npz", model=LeastSquaresRegressor(1.0, fit_intercept=False))
-        merge_files(f"{region}/all.npz", [f"{region}/site.npz"])
-        saved(f"{region}/site.npz", site)
-        merge_files(f"{region}/all.npz", [f"{region}/site.npz"])
+        for rows in ((), (site,)):
+            saved(f"{region}/site.npz", *rows)
+            merge_files(f"{region}/all.npz", [f"{region}/site.npz"])
         for ending in (".npz", ".npz.json"):
             shutil.copy2(f"{region}/all{ending}", f"{region}{ending}")
     # The sites have one path in both manifests, and began with the same empty model.
     merge_files("all.npz", ["north.npz", "south.npz"])
-    assert rows_in(1, 2)
+    assert_rows("all.npz", 1, 2)
     saved("second.npz", 3)
     merge_files("both.npz", ["north/all.npz", "second.npz"])
-    assert (
-        lines_of("both.npz", "north.npz", output="other.npz")["other.npz"] == "40 rows of 1 sites"
-    )
+    told = lines_of("both.npz", "north.npz", output="other.npz")
+    assert told["other.npz"] == "40 rows of 1 sites"
 
 
-class Hierarchy:
-    """Sites that save, and outputs of sites and of outputs, in any shape and order."""
+def known(output):
+    """Return the paths of the sites of an output."""
+    manifest = Path(f"{output}.json")
+    said = json.loads(manifest.read_text())["sites"] if manifest.exists() else {}
+    return [os.path.relpath(manifest.parent / name) for name in said]
 
-    def __init__(self, seed, n_sites, n_outputs):
-        self.random, self.now = np.random.default_rng(seed), 0
-        # Files of one name in many folders, of many names in one, and below one another.
-        folders = ["", "a/", "b/", "b/c/"]
-        names = [f"{folder}{name}.npz" for folder in folders for name in ("model", "x", "y", "z")]
-        paths = self.random.permutation(names)[: n_sites + n_outputs].tolist()
-        self.sites, self.outputs = paths[:n_sites], paths[n_sites:]
-        # What sites have learnt, and of which sites' rows the file at a path is the sum.
-        self.learnt, self.held = {site: [] for site in self.sites}, {}
-        for site in self.sites:
-            self.save(site)
 
-    def timed(self, path):
-        self.now += 1
-        os.utime(path, (self.now, self.now))
-
-    def save(self, site):
-        """Let a site learn more rows, and save."""
-        self.learnt[site].append(1000 * self.sites.index(site) + self.now)
-        saved(site, *self.learnt[site])
-        self.timed(site)
-        self.held[site] = {site: len(self.learnt[site])}
-
-    def merge(self, output):
-        """Merge some files into an output; assert that it is their sum, or rightly refused."""
-        there = [path for path in self.held if path != output]
-        passed = self.random.choice(there, self.random.integers(1, 4)).tolist()
-        files = {*passed, *self.known(output)}
-        leaves = [(site, n) for path in files for site, n in self.held[path].items()]
-        Path(output).parent.mkdir(parents=True, exist_ok=True)
-        refused = None
-        try:
-            merge_files(output, passed)
-        except ValueError as error:
-            refused = str(error)
-        if refused is not None:
-            assert "would count twice" in refused or "no file to merge" in refused
-            assert len({site for site, _ in leaves}) < len(leaves) or passed == [output]
-            return
-        chosen = [self.held[path] for path in self.known(output)]
-        whole = {site: n for each in chosen for site, n in each.items()}
-        assert len(whole) == sum(map(len, chosen))
-        assert whole.keys() == {site for site, _ in leaves}
-        assert all(whole[site] >= n for site, n in leaves)
-        self.held[output] = whole
-        self.timed(output)
-        self.check(output)
-
-    def known(self, output):
-        """Return the paths of the sites of an output."""
-        manifest = Path(f"{output}.json")
-        said = json.loads(manifest.read_text())["sites"] if manifest.exists() else {}
-        return [os.path.relpath(manifest.parent / name) for name in said]
-
-    def check(self, output):
-        rows = [row for site, n in self.held[output].items() for row in self.learnt[site][:n]]
-        expected, found = saved("expected", *rows), onlinels.load(output)
-        assert found.count == expected.count
-        assert np.array_equal(found.output_weights, expected.output_weights)
+# Files of one name in many folders, of many names in one, and below one another.
+NAMES = [f"{folder}{name}.npz" for folder in ("", "a/", "b/", "b/c/") for name in "wxyz"]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 5))
 @examples(10)
 def test_hierarchies_of_any_shape_count_every_site_once(seed, n_sites, n_outputs):
+    """Sites that save, and outputs of sites and of outputs, in any order."""
+    random = np.random.default_rng(seed)
+    paths = random.permutation(NAMES)[: n_sites + n_outputs].tolist()
+    # What sites have learnt, and how many of which sites' rows the file at a path is the sum of.
+    learnt, held = {site: [] for site in paths[:n_sites]}, {}
+    sites, outputs = paths[:n_sites], paths[n_sites:]
+    steps = sites + [random.choice(sites if random.random() < 0.3 else outputs) for _ in range(15)]
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        hierarchy = Hierarchy(seed, n_sites, n_outputs)
-        for _ in range(15):
-            if hierarchy.random.random() < 0.3:
-                hierarchy.save(hierarchy.random.choice(hierarchy.sites))
+        for now, path in enumerate(map(str, steps)):
+            if path in sites:
+                learnt[path].append(1000 * sites.index(path) + now)
+                saved(path, *learnt[path])
+                held[path] = {path: len(learnt[path])}
             else:
-                hierarchy.merge(hierarchy.random.choice(hierarchy.outputs))
+                there = [each for each in held if each != path]
+                passed = random.choice(there, random.integers(1, 4)).tolist()
+                files = {*passed, *known(path)}
+                leaves = [(site, n) for each in files for site, n in held[each].items()]
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    merge_files(path, passed)
+                except ValueError as error:
+                    assert "would count twice" in str(error)  # noqa: PT017
+                    assert len(dict(leaves)) < len(leaves)
+                    continue
+                chosen = [held[each] for each in known(path)]
+                held[path] = {site: n for each in chosen for site, n in each.items()}
+                assert len(held[path]) == sum(map(len, chosen))
+                assert held[path].keys() == dict(leaves).keys()
+                assert all(held[path][site] >= n for site, n in leaves)
+                rows = [row for site, n in held[path].items() for row in learnt[site][:n]]
+                assert_rows(path, *rows)
+            os.utime(path, (now, now))
+
+
+REFUSED = {
+    "o.npz north.npz ridge.npz": "ridge.npz.*ridge: 1.0 and 2.0.*empty()",
+    "o.npz north.npz labels.npz": "north.npz.*LeastSquaresClassifier",
+    "o.npz stream.npz": "stream.npz.*StreamClassifier.*expected a model with merge",
+    "o.npz layer.npz": "layer.npz.*HiddenLayer.*expected a model with merge",
+    "o.npz state.npz": "state.npz cannot be merged.*dict",
+    "o.npz north.npz text.npz": "text.npz cannot be read as a saved model",
+    "o.npz nowhere.npz": "nowhere.npz",
+    "north.npz ridge.npz": "north.npz was not written by this command.*Move it away",
+    "bad.npz north.npz": "bad.npz.json cannot be read as a manifest",
+    "deep.npz north.npz": "deep.npz.json cannot be read as a manifest",
+    "nowhere/o.npz north.npz": "expected an existing folder",
+    "o.npz o.npz": "no file to merge",
+    "o.npz empty.npz": "empty.npz is empty, expected a save, or bytes of a device",
+}
 
 
 def test_what_does_not_fit_is_one_sentence_and_writes_nothing(folder, capsys):
-    saved("north.npz", 1, at=100)
-    saved("b/north.npz", 2, at=100)
-    saved("ridge.npz", model=LeastSquaresRegressor(2.0, fit_intercept=False))
-    saved("labels.npz", model=LeastSquaresClassifier())
-    saved("stream.npz", model=StreamClassifier())
-    saved("layer.npz", model=HiddenLayer(3))
-    onlinels.save({"model": LeastSquaresClassifier()}, "state.npz")
-    Path("text.npz").write_text("text")
-    Path("bad.npz.json").write_text('{"outputs": 3}')
-    Path("deep.npz.json").write_text("[" * 100_000)
+    saved("north.npz", 1)
+    for name, model in {
+        "ridge": LeastSquaresRegressor(2.0, fit_intercept=False),
+        "labels": LeastSquaresClassifier(),
+        "stream": StreamClassifier(),
+        "layer": HiddenLayer(3),
+        "state": {"model": LeastSquaresClassifier()},
+    }.items():
+        saved(f"{name}.npz", model=model)
+    for name, text in {
+        "text.npz": "text",
+        "empty.npz": "",
+        "bad.npz.json": '{"outputs": 3}',
+        "deep.npz.json": "[" * 100_000,
+    }.items():
+        Path(name).write_text(text)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    for words, names in [
-        ("o.npz north.npz ridge.npz", ["ridge.npz", "ridge: 1.0 and 2.0", "empty()"]),
-        ("o.npz north.npz labels.npz", ["north.npz", "LeastSquaresClassifier"]),
-        ("o.npz stream.npz", ["stream.npz", "StreamClassifier", "expected a model with merge"]),
-        ("o.npz layer.npz", ["layer.npz", "HiddenLayer", "expected a model with merge"]),
-        ("o.npz state.npz", ["state.npz cannot be merged", "dict"]),
-        ("o.npz north.npz text.npz", ["text.npz cannot be read as a saved model"]),
-        ("o.npz nowhere.npz", ["nowhere.npz"]),
-        ("north.npz ridge.npz", ["north.npz was not written by this command", "Move it away"]),
-        ("bad.npz north.npz", ["bad.npz.json cannot be read as a manifest"]),
-        ("deep.npz north.npz", ["deep.npz.json cannot be read as a manifest"]),
-        ("nowhere/o.npz north.npz", ["expected an existing folder"]),
-    ]:
+    for words, message in REFUSED.items():
         with pytest.raises(SystemExit) as ended:
             main(["merge", *words.split()])
         said = capsys.readouterr().err
         assert ended.value.code == 2
-        assert said.startswith("python -m onlinels merge: ")
-        assert said.count("\n") == 1
-        assert all(name in said for name in names), said
+        assert re.fullmatch(rf"python -m onlinels merge: .*{message}.*\n", said), said
         assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -298,7 +279,81 @@ def test_a_death_between_manifest_and_output_is_made_good(monkeypatch):
         patched.setattr(os, "replace", dying)
         with pytest.raises(KeyboardInterrupt):
             merge_files("all.npz", ["north.npz"])
-    assert rows_in(1)
+    assert_rows("all.npz", 1)
     lines_of("north.npz")
-    assert rows_in(1, 2)
+    assert_rows("all.npz", 1, 2)
     assert not [name for name in os.listdir() if name.startswith(".")]
+
+
+# -- bytes of devices -----------------------------------------------------------------------------
+
+X = np.random.default_rng(0).integers(-9, 9, (60, 3))
+Y = ["calm", "storm", "storm"] * 20
+
+
+@pytest.fixture
+def exported(folder):
+    """Return the model that devices have, which is in fan.npz."""
+    return saved("fan.npz", model=fitted(LeastSquaresClassifier(1.0), X[:1], ["calm"]))
+
+
+def write(exported, path, number, serial, start, stop):
+    """Write the bytes of some rows of a device."""
+    rows = slice(start, stop)
+    content = sent(exported, ("storm", "calm"), X[rows], Y[rows], number=number, serial=serial)
+    Path(path).write_bytes(content)
+
+
+def test_files_of_devices_are_merged_beside_saves(exported, capsys):
+    for written in (("1.bytes", 1, 1, 0, 10), ("2.bytes", 2, 5, 10, 40), ("2.old", 2, 4, 10, 20)):
+        write(exported, *written)
+    saved("site.npz", model=fitted(exported.empty(), X[40:], Y[40:]))
+    files = ["1.bytes", "2.bytes", "2.old", "site.npz"]
+    main(["merge", "all.npz", *files, "--model", "fan.npz"])
+    assert capsys.readouterr().out.splitlines() == [
+        "2.old: not the newest bytes of device 2, left out",
+        "1.bytes: new site, 10 rows",
+        "2.bytes: new site, 30 rows",
+        "site.npz: new site, 20 rows",
+        "all.npz: 60 rows of 3 sites",
+    ]
+    assert difference(onlinels.load("all.npz"), fitted(exported.empty(), X, Y)) < 1e-12
+    # Newer bytes replace older ones, at another path too.
+    Path("2.bytes").unlink()
+    write(exported, "1.bytes", 1, 2, 0, 5)
+    with pytest.raises(ValueError, match=r"2.bytes.* does not exist"):
+        merge_files("all.npz", files, None, exported)
+    write(exported, "2.bytes", 2, 5, 10, 40)
+    write(exported, "2.new", 2, 6, 10, 38)
+    merge_files("all.npz", ["2.new"], None, exported)
+    assert onlinels.load("all.npz").count == 5 + 28 + 20
+
+
+OLDER = [("1.bytes", 1, 2, 0, 9)]
+TWICE = [("1.bytes", 1, 4, 0, 20), ("1.again", 1, 4, 5, 20)]
+UNFIT = {
+    "older": (OLDER, "all.npz", ["1.bytes"], "1.bytes is older"),
+    "in an output": ([("new", 1, 4, 0, 20)], "nation.npz", ["all.npz", "new"], "of device 1"),
+    "two of one number": (TWICE, "all.npz", ["1.again"], "both contain a save of device 1"),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_bytes_that_would_count_twice_or_are_older_are_refused(exported, case):
+    written, output, passed, message = UNFIT[case]
+    write(exported, "1.bytes", 1, 3, 0, 10)
+    with pytest.raises(ValueError, match="model is None"):
+        merge_files("all.npz", ["1.bytes"])
+    merge_files("all.npz", ["1.bytes"], None, exported)
+    for each in written:
+        write(exported, *each)
+    with pytest.raises(ValueError, match=message):
+        merge_files(output, passed, None, exported)
+
+
+@pytest.mark.parametrize("size", [1, 3, 10, 28, -1])
+def test_bytes_that_were_cut_say_so(exported, size):
+    write(exported, "1.bytes", 1, 3, 0, 10)
+    Path("1.bytes").write_bytes(Path("1.bytes").read_bytes()[:size])
+    with pytest.raises(ValueError, match=r"1.bytes (is damaged: it )?holds .* bytes.* expected"):
+        merge_files("all.npz", ["1.bytes"], None, exported)

@@ -1,116 +1,80 @@
-"""A device on this machine: portable_harness.c, by the options of `support.harness`."""
+"""Bytes as devices send them, from rows, and what read sums differ by from exact ones."""
 
-import ctypes
-from typing import NamedTuple
+import struct
+from zlib import crc32
 
 import numpy as np
 
-from onlinels.devices import _flags, _label_bytes, fingerprint
+from onlinels.devices import fingerprint
 from onlinels.pipelines import last_step
 
-
-class Sender(ctypes.Structure):
-    """The struct sender_t."""
-
-    _fields_ = (
-        ("device", ctypes.c_uint64),
-        ("fingerprint", ctypes.c_uint64),
-        ("serial", ctypes.c_uint32),
-        ("is_centred", ctypes.c_int),
-        ("is_classifier", ctypes.c_int),
-        ("labels", ctypes.c_void_p),
-        ("size_of_labels", ctypes.c_size_t),
-    )
+HEAD = struct.Struct("<4sBBHHHIQIQ")
+KINDS = {"<f4": 0, "<i8": 1, "<f8": 2}
+UNITS = {"<f4": 2.0**-24, "<i8": 0.0, "<f8": 2.0**-53}
+"""Kinds of numbers in bytes, and their units of rounding, by type."""
 
 
-class Device(NamedTuple):
-    """A device that runs the program of an exported model.
-
-    Attributes
-    ----------
-    library : ctypes.CDLL
-    model : linear model or pipeline
-    labels : list of the labels that the device knows
-    number : int
-    """
-
-    library: ctypes.CDLL
-    model: object
-    labels: tuple = ()
-    number: int = 1
-
-    def sums(self, X, Y, w=None, serial=1, width=99):
-        """Return the bytes of rows in float, with targets (n, k) or labels (n,)."""
-        X, kind = np.asarray(X), self.library.kind
-        if np.ndim(Y) == 1:
-            Y = [[label == y for label in self.labels] for y in Y]
-        rows = np.ascontiguousarray(np.hstack((X, np.reshape(Y, (len(X), -1)))), dtype=kind)
-        w = np.ones(len(X)) if w is None else np.array(w, dtype=np.float64)
-        n = rows.shape[1] - X.shape[1]
-        arguments = _pointer(rows), _pointer(w), ctypes.c_ssize_t(width)
-        return self._sent(self.library.learn, serial, X.shape, n, arguments)
-
-    def wholes(self, X, Y, serial=1):
-        """Return the bytes of rows of whole numbers."""
-        X, y, places = np.ascontiguousarray(X, dtype=np.int16), None, None
-        if np.ndim(Y) == 1:
-            places = np.array([self.labels.index(y) for y in Y], dtype=np.int64)
-            n = len(self.labels)
-        else:
-            y = np.ascontiguousarray(Y, dtype=np.int16)
-            n = y.shape[1]
-        arguments = _pointer(X), _pointer(y), _pointer(places)
-        return self._sent(self.library.learn_wholes, serial, X.shape, n, arguments)
-
-    def _sent(self, function, serial, shape, n_targets, arguments):
-        flags, labels = _flags(last_step(self.model)), b"".join(map(_label_bytes, self.labels))
-        buffer = ctypes.create_string_buffer(labels, len(labels) or 1)
-        numbers = self.number, fingerprint(self.model), serial, flags & 1, flags >> 1
-        sender = Sender(*numbers, ctypes.addressof(buffer), len(labels))
-        sizes = map(ctypes.c_ssize_t, (shape[1], n_targets, shape[0]))
-        call = ctypes.byref(sender), *sizes, *arguments
-        function.restype = ctypes.c_size_t
-        size = function(*call, None)
-        content = (ctypes.c_uint8 * size)()
-        assert function(*call, content) == size
-        return bytes(content)
+def signed(content):
+    """Return bytes with their CRC-32 behind them."""
+    return content + crc32(content).to_bytes(4, "little")
 
 
-class Slots:
-    """Two slots of flash memory of a device, at first full of random bytes."""
+def bytes_of(model, labels, tally, numbers, dtype, number=1, serial=1):
+    """Return the bytes of a device that holds these numbers."""
+    last, n = last_step(model), len(numbers)
+    m, said = len(last.feature_names), b""
+    for label in labels:
+        text = str(label).encode()
+        said += type(label).__name__[:1].encode() + bytes([len(text)]) + text
+    sizes = m, (n - 2 * m - m * (m + 1) // 2) // (3 + m)
+    flags = bool(last.fit_intercept) + 2 * hasattr(last, "classes")
+    told = *sizes, flags, serial, fingerprint(model), len(said), number
+    head = HEAD.pack(b"OLSD", 1, KINDS[dtype], *told)
+    return signed(head + said + struct.pack("<3d", *tally) + np.array(numbers, dtype).tobytes())
 
-    def __init__(self, library, exported, size, serial=0, unit=4, most=3):
-        self.library, self.size, self.unit = library, size, unit
-        memory = np.random.default_rng(0).integers(0, 256, 2 * size, dtype=np.uint8)
-        self.memory, m = memory, len(last_step(exported).feature_names)
-        self.head = (
-            ctypes.c_uint64(fingerprint(exported)),
-            ctypes.c_uint32(serial),
-            ctypes.c_ssize_t(m),
-            ctypes.c_ssize_t(most),
+
+def one_hot(Y, labels):
+    """Return targets (n, n_targets) of labels, or as they are if there are none."""
+    if not len(labels):
+        return np.atleast_2d(np.transpose(Y)).T
+    return np.array([[int(label == y) for label in labels] for y in Y]).reshape(-1, len(labels))
+
+
+def sent(model, labels, X, Y, w=None, dtype="<i8", number=1, serial=1):
+    """Return the bytes of a device that has learnt rows with labels, or targets."""
+    m, w, last = X.shape[1], np.ones(len(X)) if w is None else w, last_step(model)
+    columns = np.hstack((X, one_hot(Y, labels))).astype(object if dtype == "<i8" else dtype)
+    origin = columns[0].copy() if len(X) else columns.sum(axis=0)
+    origin[m:] *= not len(labels)
+    z, weights = columns - origin, w.astype(int if dtype == "<i8" else dtype)
+    moved = weights @ z
+    if dtype != "<i8":
+        origin, moved = (
+            bool(last.fit_intercept) * each for each in (origin, moved / weights.sum())
         )
-
-    def take(self, content, n_written=1 << 40):
-        """Take weights; the power is cut after some bytes. Return the code of `take_weights`."""
-        size, unit = ctypes.c_size_t(self.size), ctypes.c_size_t(self.unit)
-        # A copy of exactly its size, so that sanitizers see what is read beyond it.
-        given = np.frombuffer(content, np.uint8).copy()
-        told = size, unit, _pointer(given), ctypes.c_size_t(len(given)), ctypes.c_ssize_t(n_written)
-        return self.library.take(*self.head, _pointer(self.memory), *told)
-
-    def answer(self, n_numbers):
-        """Return the numbers of the weights that answer and the letter of a label, or None."""
-        values, value, letter = [], ctypes.c_double(), ctypes.c_uint8()
-        self.library.asked.restype = ctypes.c_ssize_t
-        for number in range(n_numbers):
-            place = ctypes.c_size_t(number), ctypes.c_ssize_t(-1)
-            told = *place, ctypes.byref(value), ctypes.byref(letter)
-            size = ctypes.c_size_t(self.size)
-            if self.library.asked(*self.head, _pointer(self.memory), size, *told) < 0:
-                return None
-            values.append(value.value)
-        return values
+        z = columns - origin - moved
+    products = z.T @ (weights[:, None] * z)
+    gram, cross = products[:m, :m][np.tril_indices(m)], products[m:, :m].ravel()
+    numbers = *origin, *moved, *gram, *cross, *products.diagonal()[m:]
+    tally = len(X), w.sum(), w @ w
+    return bytes_of(model, labels, tally, numbers, dtype, number, serial)
 
 
-def _pointer(array):
-    return None if array is None else ctypes.c_void_p(array.ctypes.data)
+def assert_sums(read, X, Y, w=None):
+    """Assert that sums differ from exact ones by little more than the rounding that is told."""
+    last, w, m = last_step(read.model), np.ones(len(X)) if w is None else w, X.shape[1]
+    targets = one_hot(Y, getattr(last, "classes", ()))
+    columns = np.hstack((X, targets)).astype(np.longdouble)
+    mean = w @ columns / w.sum() * bool(last.fit_intercept)
+    exact = (columns - mean).T @ (w[:, None] * (columns - mean))
+    sums = last._state.statistics
+    gram, cross = sums.products.gram_and_cross()
+    # About an origin that is far from the rows, z = (x - origin) - offset is rounded.
+    unit = read.rounding / (len(X) + 2)
+    sizes = np.sqrt(exact.diagonal() + 0.1 * unit * (w @ columns**2) + 1e-300)
+    errors = np.abs(np.hstack((np.triu(gram), cross)) - np.triu(exact)[:m])
+    most = (8.0 * read.rounding + 1e-14) * np.outer(sizes, sizes)
+    assert (errors <= most[:m]).all()
+    squares = np.abs(sums.squares_of_targets - exact.diagonal()[m:])
+    assert (squares <= most.diagonal()[m:]).all()
+    np.testing.assert_allclose(sums.tally, [len(X), w.sum(), w @ w], rtol=1e-12)

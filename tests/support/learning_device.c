@@ -7,25 +7,32 @@ extern "C" {
 
 static fan_learner_t learner;
 static fan_answers_t answers;
-static float memory[FAN_MEMORY];
-static union {
-    float aligned;
-    uint8_t bytes[2][8192];
+
+/* Slots of flash memory, whose power is cut after some bytes were written or erased. */
+static struct {
+    size_t size, unit;
+    ptrdiff_t left;
+    union {
+        float aligned;
+        uint8_t bytes[8192];
+    } slots[2];
 } flash;
 
 static int write_flash(void *to, int slot, size_t at, const uint8_t *bytes, size_t size)
 {
     (void)to;
-    if (bytes)
-        memcpy(flash.bytes[slot] + at, bytes, size);
-    else
-        memset(flash.bytes[slot], 0xFF, size);
+    for (size_t i = 0; i < size; i++) {
+        uint8_t *byte = flash.slots[slot].bytes + at + i;
+        if (flash.left-- <= 0 || (bytes && *byte != 0xFF)) /* What is not erased cannot be written. */
+            return 1;
+        *byte = bytes ? bytes[i] : 0xFF;
+    }
     return 0;
 }
 
 static fan_slots_t slots(void)
 {
-    return fan_slots_of(flash.bytes[0], flash.bytes[1], sizeof(flash.bytes[0]), 8, write_flash, NULL);
+    return fan_slots_of(flash.slots[0].bytes, flash.slots[1].bytes, flash.size, flash.unit, write_flash, NULL);
 }
 
 static void send_byte(void *to, uint8_t byte)
@@ -34,36 +41,36 @@ static void send_byte(void *to, uint8_t byte)
     *(*at)++ = byte;
 }
 
-int begin(void);
-int begin(void)
+/* Begin without rows, and with flash memory full of other bytes. */
+int begin(size_t size, size_t unit);
+int begin(size_t size, size_t unit)
 {
-    const fan_slots_t s = slots();
+    flash.size = size, flash.unit = unit;
+    for (size_t i = 0; i < sizeof(flash.slots); i++)
+        flash.slots[i / sizeof(flash.slots[0])].bytes[i % sizeof(flash.slots[0])] = (uint8_t)(37 * i + 11);
     fan_begin(&learner);
-    memset(flash.bytes, 0xFF, sizeof(flash.bytes));
-    answers = fan_answers_of(fan_answering(&s));
+    answers = fan_answers_of(NULL);
     return (int)sizeof(learner);
 }
 
-int learn(const fan_value_t *x, const fan_value_t *y, int label);
-int learn(const fan_value_t *x, const fan_value_t *y, int label)
+int take(const uint8_t *bytes, size_t size, ptrdiff_t left);
+int take(const uint8_t *bytes, size_t size, ptrdiff_t left)
 {
-#ifdef LABELS
-    (void)y;
-    return fan_learn(&learner, x, label);
-#else
-    (void)label;
-    return fan_learn(&learner, x, y);
-#endif
+    const fan_slots_t s = slots();
+    int found;
+    flash.left = left;
+    found = fan_take_weights(&s, bytes, size);
+    answers = fan_answers_of(fan_answering(&s));
+    return found;
 }
 
-int sent(uint64_t device, int serial, uint8_t *to);
-int sent(uint64_t device, int serial, uint8_t *to)
+int sent(uint64_t device, uint32_t serial, uint8_t *to);
+int sent(uint64_t device, uint32_t serial, uint8_t *to)
 {
-    const size_t size = fan_send(&learner, device, (uint32_t)serial, NULL, NULL);
-    return fan_send(&learner, device, (uint32_t)serial, send_byte, &to) == size ? (int)size : -1;
+    const size_t size = fan_send(&learner, device, serial, NULL, NULL);
+    return fan_send(&learner, device, serial, send_byte, &to) == size ? (int)size : -1;
 }
 
-/* Memory that is sealed, damaged or erased. */
 void seal(void);
 void seal(void) { fan_seal(&learner); }
 
@@ -73,42 +80,35 @@ int is_sound(void) { return fan_is_sound(&learner); }
 void *held(void);
 void *held(void) { return &learner; }
 
-float solve(void);
-float solve(void)
-{
 #ifdef SOLVES
-    return fan_solve(&learner, memory, &answers);
-#else
-    return memory[0];
-#endif
-}
+static float memory[FAN_MEMORY];
 
-int take(const uint8_t *bytes, int size);
-int take(const uint8_t *bytes, int size)
-{
-    const fan_slots_t s = slots();
-    const int found = fan_take_weights(&s, bytes, (size_t)size);
-    answers = fan_answers_of(fan_answering(&s));
-    return found;
-}
+float solve(void);
+float solve(void) { return fan_solve(&learner, memory, &answers); }
+#endif
 
 #ifdef LABELS
 int add_label(const char *text);
 int add_label(const char *text) { return (int)fan_add_label(&learner.labels, text); }
 
+int learn(const fan_value_t *x, int label);
+int learn(const fan_value_t *x, int label) { return fan_learn(&learner, x, label); }
+
 int answer(const fan_value_t *x, float *y, char *text);
 int answer(const fan_value_t *x, float *y, char *text)
 {
-    const ptrdiff_t label = fan_predict(&answers, x);
+    fan_copy_label(&answers, fan_predict(&answers, x), text);
     fan_scores(&answers, x, y);
-    fan_copy_label(&answers, label, text);
     return (int)answers.n;
 }
 #else
+int learn(const fan_value_t *x, const fan_value_t *y);
+int learn(const fan_value_t *x, const fan_value_t *y) { return fan_learn(&learner, x, y); }
+
 int answer(const fan_value_t *x, float *y, char *text);
 int answer(const fan_value_t *x, float *y, char *text)
 {
-    (void)text;
+    text[0] = 0;
     fan_predict(&answers, x, y);
     return (int)answers.n;
 }

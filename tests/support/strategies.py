@@ -19,6 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from onlinels import (
+    HiddenLayer,
     KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
@@ -228,26 +229,42 @@ def cases(draw, kind, unlearns=False, **sizes):
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-Trained = namedtuple("Trained", "model X y others")
-"""A trained linear model, the rows that it has learnt, exact in single precision, and others.
+Trained = namedtuple("Trained", "model linear layer X y others")
+"""A trained model, the linear one in it, the layer before it or None, its rows, and other rows.
 
-Labels are of a type of which numpy has arrays.
+Rows are exact in single precision. Labels are of a type of which numpy has arrays.
 """
+
+HIDDEN = "raw", "drawn", "differences"
+"""How a hidden layer before a linear model has its input weights."""
+
+
+def hidden_layer(X, how, settings):
+    """Return a hidden layer, for examples X or any."""
+    if how == "raw":
+        return HiddenLayer(**settings)
+    if how == "drawn":
+        return HiddenLayer.from_examples(X, **settings)
+    settings = settings | {"input_weights": "centred-difference"}
+    return HiddenLayer.from_examples(X, [k % 2 for k in range(len(X))], **settings)
 
 
 @st.composite
-def trained_models(draw, kind, make=None, largest=1e6):
-    """Draw a model of a kind and drawn settings, which `make` may wrap, and rows for it.
+def trained_models(draw, kind, wrap=lambda model: model, hidden=()):
+    """Draw a model of a kind and drawn settings, behind a hidden layer if named, and rows for it.
 
-    Features have means up to `largest`.
+    Features have means up to 1e6, or as small as a layer needs that does not standardise them.
     """
     n_rows, n_features = draw(st.integers(4, 30)), draw(st.integers(1, 6))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     X = random.normal(size=(2 * n_rows, n_features)) * 10.0 ** random.integers(-3, 4, n_features)
-    if largest < 1e3:
-        X /= np.abs(X).max() / largest
-    offset = draw(st.sampled_from([0.0, 0.0, 1.0, 1e3, 1e6]))
-    X += min(offset, largest) * random.integers(-1, 2, n_features)
+    offset, how = draw(st.sampled_from([0.0, 0.0, 1.0, 1e3, 1e6])), None
+    if hidden:
+        how, of_layer = draw(st.sampled_from(hidden)), draw(hidden_settings())
+    if how == "raw":
+        offset = 1.0 if of_layer["activation"] != "cube" else 0.1
+        X /= np.abs(X).max() / offset
+    X += offset * random.integers(-1, 2, n_features)
     X, others = np.split(X.astype(np.float32), 2)
     settings, (model, names) = draw(classifier_settings()), KINDS[kind]
     if names is None:
@@ -263,9 +280,10 @@ def trained_models(draw, kind, make=None, largest=1e6):
             st.sampled_from([1.0, 1e3])
         )
         y = [dict(zip(names, row, strict=True)) if names else row[0] for row in values.tolist()]
-    trained = model(**settings) if make is None else make(model(**settings), X, y)
+    linear, layer = model(**settings), None if how is None else hidden_layer(X, how, of_layer)
+    trained = wrap(linear) if layer is None else layer | linear
     trained.learn_many(X, y)
-    return Trained(trained, X, y, np.concatenate([others, X[:1]]))
+    return Trained(trained, linear, layer, X, y, np.concatenate([others, X[:1]]))
 
 
 @st.composite
