@@ -530,6 +530,42 @@ def test_both_languages_choose_the_same_ridges(settings):
     assert n_same >= 9
 
 
+@compiled
+@pytest.mark.filterwarnings("ignore")
+@strategies.examples(100)
+@given(st.integers(0, 2**32 - 1))
+def test_without_a_ridge_dependent_features_have_the_weights_of_minimum_norm(seed):
+    """The core solves by pivots what LAPACK solves in the eigenbasis, and what the rows tell."""
+    numbers = np.random.default_rng(seed)
+    m, n_rows, n_removed = numbers.integers(2, 20), numbers.integers(4, 30), numbers.integers(0, 3)
+    rank = numbers.integers(1, m)
+    X = numbers.integers(-3, 4, (n_rows, rank)) @ numbers.integers(-2, 3, (rank, m))
+    X = X * 2.0 ** numbers.integers(-8, 9, m) + 4.0 * numbers.integers(0, 2)
+    y, w = numbers.normal(size=n_rows), numbers.choice([1.0, 0.5, 2.0], n_rows)
+    rows = list(zip((dict(enumerate(x)) for x in X.tolist()), y.tolist(), w.tolist(), strict=True))
+    A, T, _, _ = laws.weighted_centred(
+        X[n_removed:], y[n_removed:, None], w[n_removed:], fit_intercept=bool(seed % 2)
+    )
+    A[:, np.abs(A).max(axis=0) < 1e-9] = 0.0
+    effects, told = np.linalg.norm(A, axis=0)[:, None], []
+    for name in ("compiled", "reference"):
+        with core_in_use(name):
+            model = LeastSquaresRegressor(0.0, fit_intercept=bool(seed % 2))
+            learn_all(model, rows)
+            for row in rows[:n_removed]:
+                model.unlearn_one(*row)
+            order = [model.feature_names.index(column) for column in range(m)]
+            found, expected = (
+                effects * model.output_weights[order],
+                effects * laws.minimum_norm(A, T),
+            )
+            np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+            x = rows[-1][0]
+            beyond = x | {0: x[0] + 7.0}
+            told.append([model.predict_interval_one(each) for each in (x, beyond)])
+    assert are_close(*told, 1e-6)
+
+
 @pytest.mark.parametrize("name", CORES)
 def test_a_first_row_and_a_much_heavier_row_become_the_origin(name):
     """So rows far from 0 keep their digits, whatever light rows came before."""
