@@ -56,9 +56,7 @@ from onlinels.sums.axes import grown
 from onlinels.sums.selection import Sums, select_ridge
 from support import harness, laws, strategies
 
-COMPILED = getattr(core, "compiled", None)
-compiled = pytest.mark.skipif(COMPILED is None, reason="the extension is not in use")
-
+compiled = pytest.mark.skipif(core.IN_USE != "compiled", reason="the extension is not in use")
 
 LEFT = {"rule": False, "choose": False, "learn_many": False, "solve": UNSOLVED}
 LEFT |= {"predict_learn": 0, "hold": None}
@@ -68,17 +66,18 @@ class HandsOver:
     """Single rows that leave to other code whatever they may leave."""
 
     def __init__(self, **named):
-        self.learn_checked = COMPILED.SingleRows(**named).learn_checked
+        self.learn_checked = core.SingleRows(**named).learn_checked
 
     def __getattr__(self, name):
         return lambda *_: LEFT.get(name, NotImplemented)
 
 
 CORES = {
-    "compiled": COMPILED and (COMPILED.Reader, COMPILED.SingleRows, COMPILED.StreamRows),
+    "compiled": (core.Reader, core.SingleRows, core.StreamRows),
     "reference": (None, None, None),
-    "other code": COMPILED and (COMPILED.Reader, HandsOver, None),
+    "other code": (core.Reader, core.SingleRows and HandsOver, None),
 }
+"""What reads dicts, learns single rows, and learns rows of streams; None without the extension."""
 
 
 def reader_of(columns):
@@ -609,7 +608,7 @@ def test_memory_is_given_back(n_turns):
     odd = [{"a": each, "b": 1.0} for each in (None, "text", NAN, Unusual(), BIG, ARRAYS[0])]
     odd += [{"a": 1.0, "z": 1.0}, {"a": 1.0, Turning("b"): 1.0}, {"a": ARRAYS[0]}, {}]
     array, kinds = np.zeros(2), (batch.PLAIN_NUMBER_TYPES, np.ndarray)
-    reader = COMPILED.Reader({"a": 0, "b": 1}, 2, *kinds)
+    reader = core.Reader({"a": 0, "b": 1}, 2, *kinds)
     in_vain = arguments_of(model) | {"features": reader, "registers": array}
 
     def turn():
@@ -623,8 +622,8 @@ def test_memory_is_given_back(n_turns):
             assert known.label(x) is known.learn(x, "x", 1.0, None) is NotImplemented or not x
         assert known.learn(rows[0][0], Unusual(), 1.0, None) is NotImplemented
         model._state.following.drop_rows()
-        assert told_of(lambda: COMPILED.SingleRows(**in_vain))[0] == "ValueError"
-        assert told_of(COMPILED.Reader, {}, "none", *kinds)[0] == "TypeError"
+        assert told_of(lambda: core.SingleRows(**in_vain))[0] == "ValueError"
+        assert told_of(core.Reader, {}, "none", *kinds)[0] == "TypeError"
 
     kept = [rows[0][0], *rows[0][0], *rows[0][0].values(), *odd, array, Unusual]
     kept += [model._state.columns.places]
