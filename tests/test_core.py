@@ -205,11 +205,13 @@ class Stream:
             self.settings["accumulator"] = "gram"
         if self.kind is LeastSquaresClassifier and choose([True, False, False]):
             self.settings |= {"priors": choose(["learnt", "equal", {"a": 2.0}]), "ridge": 1.0}
-            self.is_plain = False
         self.names, self.labels = choose(NAMINGS)[: choose([1, 2, 4, 6])], choose(CLASSES)
         is_far = not self.is_plain or self.settings.get("fit_intercept", True)
         self.offset = choose([0.0, 0.0, 1.0, 1e3]) if is_far else 0.0
         self.odds, self.learnt = choose([0.0, 0.1, 0.3]), []
+        # Rounding decides between ridges that are as good.
+        is_rounded = self.odds or "priors" in self.settings
+        self.tolerance = (1e-5 if is_rounded else 1e-10) if self.is_plain else 1e-2
 
     def row(self):
         x = (self.offset + self.numbers.normal(size=len(self.names))).tolist()
@@ -335,7 +337,10 @@ def state_of(model):
         new, weights = recursion.copied(), recursion.weights
         roots = new.penalties**-0.5
         weights = [(np.triu(new.inverse), np.outer(roots, roots)), (new.criterion, squares)]
-        weights += [(new.weights, np.abs(new.weights).max(initial=1.0)), (new.factors, 1.0)]
+        weights += [
+            (new.weights, np.abs(new.weights).max(initial=1.0)),
+            (new.penalties, new.penalties),
+        ]
     return equal, numbers, weights
 
 
@@ -373,7 +378,7 @@ def are_close(one, other, tolerance):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("other", ["reference", "other code"])
 @pytest.mark.parametrize(
-    "seeds", [[*range(9), 805], pytest.param(range(9, 999), marks=pytest.mark.slow)]
+    "seeds", [[*range(20), 28, 32, 39, 805], pytest.param(range(999), marks=pytest.mark.slow)]
 )
 def test_hostile_streams(seeds, other):
     """Rows that are odd, and whatever comes between rows: alike in C, in numpy and by both."""
@@ -381,7 +386,6 @@ def test_hostile_streams(seeds, other):
     for seed in seeds:
         stream = Stream(seed)
         models = [stream.kind(**stream.settings) for _ in range(2)]
-        tolerance = (1e-5 if stream.odds else 1e-10) if stream.is_plain else 1e-2
         for step in range(n_acts):
             act, told = stream.act(), []
             for name, model in zip(("compiled", other), models, strict=True):
@@ -391,9 +395,9 @@ def test_hostile_streams(seeds, other):
             if isinstance(told[0], stream.kind):
                 models, told = told, [None, None]
             n_good += not isinstance(told[0], tuple)
-            assert are_close(*told, tolerance), where
+            assert are_close(*told, stream.tolerance), where
             if step % 4 == 0 or step == n_acts - 1:
-                assert_same_state(*models, 0.1 * tolerance, where)
+                assert_same_state(*models, 0.1 * stream.tolerance, where)
     # The rows that are refused are few.
     assert 0.8 < n_good / (n_acts * len(seeds)) < 1.0
 
