@@ -431,6 +431,9 @@ def test_a_ridge_that_has_faded_is_left_out_of_the_gram(centred):
     strong.fade(0.25)
     assert (strong.ridge_diagonal == 5.0).all()
     assert_solves(strong, 0.25 * w)
+    for one, other in ((faded(), strong.empty()), (strong.empty(), faded())):
+        one.merge(other)
+        np.testing.assert_array_equal(one.ridge_diagonal, faded().ridge_diagonal)
 
 
 @pytest.mark.parametrize("asks", [False, True])
