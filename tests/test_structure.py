@@ -1,8 +1,9 @@
-"""The shape of the package: six layers, short ancestries, documented public names."""
+"""The shape of the package: six layers, short ancestries, documented names, one value each."""
 
 import ast
 import functools
 import inspect
+import re
 import subprocess
 import sys
 import textwrap
@@ -19,6 +20,7 @@ import onlinels.forecasting
 import onlinels.from_sums
 import onlinels.lessons
 import onlinels.sklearn
+from onlinels.core import constants
 
 PACKAGE = Path(onlinels.__file__).parent
 MODULES = {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
@@ -151,3 +153,54 @@ def test_what_few_use_is_imported_when_it_is_used():
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# Constants of C and of Python.
+
+OF_C = "ROWS_AT_ONCE COLUMNS_AT_ONCE MAX_COUNTED N_FACTORS COUNTS MEANS VARIANCES FAR N_SCALE_PARTS"
+OF_C += " N_SHARED X TARGETS W SCORES SPREADS TIMES N_ARRAYS MOST_COARSE MOST_FINE"
+OF_C += " FACTORS_AT_ONCE MOST_TURNS LEVEL CHANGE N_QUANTITIES PLAIN_NUMBER LAST_NUMBER"
+OF_C += " MEAN_NUMBER N_OTHERS MAX_FORECASTS MIN_ROWS_FOLLOWED NAIVE_EPOCH EPOCH UTC TZINFO"
+OF_C += " DAYS SECONDS MICROSECONDS N_OF_DATES SCALES_AT_ONCE GOLDEN_SECTION"
+OF_C += " BYTES_VERSION CLASSIFIES CRC_SIZE HEAD_SIZE SINGLES WHOLES DOUBLES"
+OF_C += " LEAST_RIDGE MOST_TEXT MOST_ROWS MOST_VALUE"
+OF_C += " TAKEN DAMAGED OF_ANOTHER_MODEL TOO_LARGE NOT_NEWER NOT_WRITTEN"
+"""What C alone needs: steps of its loops, and places in its own arrays."""
+
+
+def constants_in(code, known):
+    """Return the numbers that a C source names, by `#define` or in an `enum`."""
+    code, found = re.sub(r"/\*.*?\*/", "", code, flags=re.DOTALL), dict(known)
+    numbers = re.findall(r"^#define (\w+) +([-\d.(][^\n]*)|\benum \{([^}]*)\}", code, re.MULTILINE)
+    for name, number, members in numbers:
+        if name and "Py" not in name + number:  # Those of Python's headers are not known here.
+            found[name] = eval(number, {}, found)
+        value = -1
+        for member in filter(None, map(str.strip, members.split(","))):
+            own, _, start = member.partition(" = ")
+            value = found[own] = eval(start, {}, found) if start else value + 1
+    return found
+
+
+def test_constants_of_c_and_of_python_have_one_value():
+    """Whoever adds one to C says whether Python needs it, too."""
+    of_c, core = {}, PACKAGE / "core"
+    for path in [*sorted(core.glob("*.h")), *core.glob("*.c")]:
+        of_c = constants_in(path.read_text(encoding="utf-8"), of_c)
+    of_python = {name: value for name, value in vars(constants).items() if name.isupper()}
+    assert sorted(of_c) == sorted([*of_python, *OF_C.split()])
+    assert {name: of_c[name] for name in of_python} == of_python
+
+
+# States.
+
+
+def test_a_state_that_has_lent_its_arrays_is_spent():
+    """In tests, it raises. A row that the core learns by itself replaces no state."""
+    model = onlinels.LeastSquaresClassifier(ridge=1.0)
+    model.learn_many([{"a": 1.0}, {"a": 2.0}], ["x", "y"])
+    before = model._state
+    model.learn_one({"a": 3.0, "new": 1.0}, "x")
+    assert model._state is not before
+    with pytest.raises(AssertionError, match="is used: count"):
+        _ = before.count

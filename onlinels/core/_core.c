@@ -26,7 +26,7 @@
 
 /* ---- The module -------------------------------------------------------------------------------- */
 
-/* What methods do stands at their functions, and in `tests/support/mirror.py` and `reference.py`. */
+/* What methods do stands at their functions, and in `reference.py`. */
 static PyMethodDef reader_methods[] = {{"row", (PyCFunction)Reader_row, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 static PyMethodDef rows_methods[] = {
     {"label", (PyCFunction)SingleRows_label, METH_O, NULL},
