@@ -1,0 +1,376 @@
+"""Names, texts, targets and labels are one if they are equal, and only then; outputs have names."""
+
+import contextlib
+import enum
+import json
+import zipfile
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from io import BytesIO
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import onlinels
+from onlinels import (
+    HiddenLayer,
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+    StreamClassifier,
+    StreamRegressor,
+)
+from onlinels.checks import plain_value
+from onlinels.explain import feature_effects
+from onlinels.export import answers_only, to_sklearn
+from onlinels.pipelines import end_of
+from onlinels.sklearn import IncrementalRidgeClassifier
+from onlinels.stream.waiting import sample_key
+from support import laws, models, strategies
+
+# -- equal objects are one -------------------------------------------------------------------------
+
+PLAIN_NAMES = ["temp", "h7", "\u00e9", 0, 1, -3, 0.5, ("h", 2), ("site", (1, 0.25)), None]
+"""Names that a file can hold."""
+
+NAMES = {"windowed": ["temp", "h7", 0]}
+NUMBER = st.integers(-8, 8).map(lambda each: each / 4)
+VALUES = dict.fromkeys(("stream", "stream regressor"), NUMBER | st.sampled_from(["red", "h1", ""]))
+"""Where names and values are not any."""
+
+
+@st.composite
+def labels(draw):
+    y = draw(st.sampled_from(["red", 1, 0.5, ("a", 0), "0"]))
+    return y, draw(strategies.equals(y))
+
+
+@st.composite
+def numbers(draw):
+    y = draw(NUMBER)
+    return y, draw(strategies.equals(y, real=True))
+
+
+@st.composite
+def targets(draw):
+    names = ["price", 1, ("h", 0)]
+    values = [draw(NUMBER) for _ in names]
+    return dict(zip(names, values, strict=True)), draw(strategies.equal_dicts(names, values))
+
+
+TARGETS = {kind: labels() for kind in models.CLASSIFIERS}
+TARGETS |= {kind: numbers() for kind in models.REGRESSORS}
+TARGETS |= {"several": targets(), "several of folds": targets()}
+
+
+@st.composite
+def streams(draw, kind):
+    """Draw rows, with their targets, twice: of plain objects, and of objects equal to them."""
+    value = VALUES.get(kind, NUMBER)
+    known = st.permutations(NAMES.get(kind, PLAIN_NAMES))
+    names = draw(known)[: 3 if kind in NAMES else draw(st.integers(1, 4))]
+    columns = [draw(st.sampled_from([NUMBER, value])) for _ in names]
+    rows, others = [], []
+    for _ in range(draw(st.integers(4, 12))):
+        values, (y, other) = [draw(column) for column in columns], draw(TARGETS[kind])
+        rows.append((dict(zip(names, values, strict=True)), y))
+        others.append((draw(strategies.equal_dicts(names, values)), other))
+    return rows, others
+
+
+def answers(model, x):
+    """Return all that a model answers about a sample."""
+    said = [model.predict_one(x)]
+    with contextlib.suppress(AttributeError):
+        said.append(model.predict_proba_one(x))
+    return said
+
+
+def facts(model):
+    """Return what a model has learnt."""
+    model = end_of(model)[1]
+    known = "feature_names", "classes", "target_names", "count", "ridge_", "output_weights"
+    said = [getattr(model, name, None) for name in known]
+    return [each.tobytes() if isinstance(each, np.ndarray) else each for each in said]
+
+
+def follow(model, rows, questions, n_single):
+    """Learn rows, ask questions between them, and return all answers."""
+    said = []
+    for place, (x, y) in enumerate(rows[:n_single]):
+        said += [answers(model, x)] if place in questions else []
+        model.learn_one(x, y)
+    model.learn_many([x for x, _ in rows[n_single:]], [y for _, y in rows[n_single:]])
+    return said
+
+
+# Drawn features often hold numbers and texts; where users are told is tested.
+@pytest.mark.filterwarnings("ignore:Texts among numbers:UserWarning")
+@pytest.mark.parametrize("kind", models.MODELS)
+@strategies.examples(10)
+@given(st.data())
+def test_equal_objects_change_nothing(kind, data):
+    rows, others = data.draw(streams(kind))
+    questions = data.draw(st.sets(st.integers(0, len(rows) - 1)))
+    n_single = data.draw(st.integers(1, len(rows) - 1))
+    mine, theirs = models.MODELS[kind](), models.MODELS[kind]()
+    known = follow(mine, rows, questions, n_single)
+    assert follow(theirs, others, questions, n_single) == known
+    loaded = onlinels.loads(onlinels.dumps(theirs))
+    assert facts(mine) == facts(theirs) == facts(loaded)
+    # Lessons of one kind, questions of the other; the order of the questions does not matter.
+    for x, other in ((rows[0][0], others[0][0]), (others[-1][0], rows[-1][0])):
+        assert answers(mine, x) == answers(theirs, other) == answers(loaded, x)
+        assert answers(mine, other) == answers(theirs, x)
+
+
+MERGED = ["no intercept", "folds", "priors", "regressor", "several"]
+
+
+@pytest.mark.parametrize("kind", MERGED)
+@strategies.examples(10)
+@given(st.data())
+def test_equal_objects_are_merged_and_unlearnt(kind, data):
+    rows, others = data.draw(streams(kind))
+    half, merged = len(rows) // 2, []
+    for second, removed in ((rows, others), (others, rows)):
+        parts = models.MODELS[kind](), models.MODELS[kind]()
+        for part, each in zip(parts, (rows[:half], second[half:]), strict=True):
+            laws.fitted_by_row(part, *zip(*each, strict=True))
+        whole = onlinels.merge(*parts)
+        whole.unlearn_one(*removed[0])
+        merged.append([facts(whole), feature_effects(whole, rows[-1][0])])
+    assert merged[0] == merged[1]
+
+
+class Sensor(str, enum.Enum):  # noqa: UP042 (its text is "Sensor.TEMP")
+    TEMP = "temp"
+    HUMID = "humid"
+
+
+class Level(enum.IntEnum):
+    LOW = 0
+    HIGH = 1
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclass(frozen=True)
+class Tag:
+    name: str
+
+
+class Casual(str):
+    """A text that equals texts in other cases."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return self.lower() == str.lower(other)
+
+    def __hash__(self):
+        return hash(self.lower())
+
+
+def test_names_keep_a_meaning_of_equality_of_their_own():
+    assert type(plain_value(Casual("Temp"))) is Casual
+    model = LeastSquaresRegressor(1e-9)
+    model.learn_many([{Casual("Temp"): 1.0}, {Casual("TEMP"): 2.0}], [1.0, 2.0])
+    assert len(model.feature_names) == 1
+    assert model.predict_one({Casual("temp"): 3.0}) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("name", [Tag("a"), Casual("A"), ("h", Tag("a")), Colour.RED, b"a"])
+@pytest.mark.parametrize(
+    "learn",
+    [
+        lambda x: HiddenLayer(3).transform_one(x),
+        lambda x: LeastSquaresClassifier(KFold(2)).learn_one(x, "a"),
+        lambda x: StreamClassifier().learn_one(x, "a"),
+    ],
+)
+def test_names_whose_equals_cannot_be_spelt_are_refused_where_their_text_counts(name, learn):
+    with pytest.raises(TypeError, match=r"has no fixed spelling, .* Rename the feature"):
+        learn({name: 1.0})
+    # Elsewhere their equality counts.
+    model = LeastSquaresRegressor()
+    model.learn_one({name: 1.0}, 1.0)
+    assert model.feature_names == (name,)
+
+
+def test_labels_stay_as_given_and_leave_in_plain_types():
+    model = LeastSquaresClassifier(0.1)
+    model.learn_many([{"a": 0.0}, {"a": 1.0}, {"a": 2.0}], [Sensor.TEMP, Level.HIGH, (Level.LOW,)])
+    assert model.predict_one({"a": 0.0}) is Sensor.TEMP
+    for each in (model, answers_only(model)):
+        loaded = onlinels.loads(onlinels.dumps(each))
+        assert loaded.classes == model.classes
+        assert list(map(type, loaded.classes)) == [str, int, tuple]
+    X, y = np.eye(4), [Sensor.TEMP, Sensor.HUMID] * 2
+    estimator = IncrementalRidgeClassifier().fit(X, y)
+    for each in (estimator, to_sklearn(estimator.to_river())):
+        assert each.predict(X).tolist() == ["temp", "humid"] * 2
+
+
+@pytest.mark.parametrize("labels", [[Sensor.TEMP, "humid"], [Level.HIGH, Level.LOW]])
+@pytest.mark.parametrize("make", [LeastSquaresClassifier, StreamClassifier])
+def test_frames_of_answers_name_classes_by_their_plain_labels(make, labels):
+    frame, answers = pl.DataFrame({"a": [0.0, 1.0]}), []
+    for given_labels in (labels, [*map(plain_value, labels)]):
+        model = laws.fitted(make(), frame, given_labels)
+        answers.append((model.predict_proba_many(frame), model.predict_many(frame).to_frame()))
+    assert all(map(pl.DataFrame.equals, *answers))
+
+
+@pytest.mark.parametrize("make", [LeastSquaresClassifier, StreamClassifier])
+def test_frames_name_columns_by_any_equal_object(make):
+    """The order of columns does not matter either, to the last bit."""
+    rows, known = np.random.default_rng(0).normal(size=(20, 9)), []
+    names = ["temp", 1, "humid", *"abcdef"]
+    equal = [Sensor.TEMP, True, np.str_("humid"), *"abcdef"]
+    for columns, order in ((names, slice(None)), (equal, [3, 8, 1, 0, 4, 2, 7, 6, 5])):
+        frame = pd.DataFrame(rows, columns=pd.Index(columns, dtype=object)).iloc[:, order]
+        model = laws.fitted(make(), frame, ["a", "b"] * 10)
+        known.append([facts(model), np.asarray(model.predict_proba_many(frame)).tolist()])
+    assert known[0] == known[1]
+
+
+def test_pixels_settings_and_zeros_are_any_equal_object():
+    pixels, made = np.random.default_rng(0).random((8, 64)), []
+    for form in (int, float, np.int64, Fraction):
+        samples = [dict(zip(map(form, range(64)), row, strict=True)) for row in pixels.tolist()]
+        model = laws.fitted_by_row(models.digits_network(4), samples, "abababab")
+        made.append(model.predict_proba_one(samples[0]))
+    assert all(each == made[0] for each in made)
+    kind = enum.Enum("Kind", {"ONE": "gaussian"}, type=str).ONE
+    plain = HiddenLayer(3).transform_one({"a": 1.0})
+    assert HiddenLayer(3, kind).transform_one({"a": 1.0}) == plain
+    # The sign of zeros does not change which forecast waits.
+    for zero in (-0.0, 0, False, np.float32(-0.0), Decimal("-0")):
+        assert sample_key({"a": zero, "b": "c"}) == sample_key({"a": 0.0, "b": "c"})
+    arrays = ({"a": np.array([zero, 1.0])} for zero in (0.0, -0.0))
+    assert len({*map(sample_key, arrays)}) == 1
+
+
+# -- others are not --------------------------------------------------------------------------------
+
+ALIKE = [3, "h3", ("h", 3), "3", ("h", "3"), "h03", 3.5]
+"""Names that look as if they named one output, and are none of them equal."""
+
+REGRESSORS = {
+    "gram": lambda: LeastSquaresRegressor(1e-6),
+    "folds": lambda: LeastSquaresRegressor(KFold(2)),
+    "recursive": lambda: LeastSquaresRegressor(1e-6, "recursive"),
+    "stream": StreamRegressor,
+}
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_names_that_look_alike_are_features_of_their_own(kind):
+    model = REGRESSORS[kind]()
+    rows, y = [{name: 1.0} for name in ALIKE] * 30, [10.0 * k for k in range(len(ALIKE))] * 30
+    laws.fitted_by_row(model, rows, y)
+    model.learn_many(rows, y)
+    assert set(model.feature_names) == set(ALIKE)
+    for each in (model, onlinels.loads(onlinels.dumps(model))):
+        for x, expected in zip(rows[: len(ALIKE)], y, strict=False):
+            assert each.predict_one(x) == pytest.approx(expected, abs=3.0)
+            assert each.predict_many([x])[0] == pytest.approx(expected, abs=3.0)
+    outputs = [HiddenLayer(4, bias=False).transform_one({name: 1.0}) for name in ALIKE]
+    assert len({*map(str, outputs)}) == len({sample_key(x) for x in rows}) == len(ALIKE)
+
+
+def test_ids_beside_hours_give_the_right_sums():
+    """In merges, removals, effects and exports too."""
+    rows = [({k % 5: 1.0, f"h{k % 7}": 1.0}, k % 5 + 10.0 * (k % 7)) for k in range(105)]
+    halves = [LeastSquaresRegressor(1e-9, fit_intercept=False) for _ in range(2)]
+    for number, (x, y) in enumerate(rows):
+        halves[number % 2].learn_one(x, y)
+    model = onlinels.merge(*halves)
+    # What only removed rows had, goes: hours one by one.
+    model.learn_one({"h9": 1.0, 9: 1.0}, 1.0)
+    model.unlearn_one({"h9": 1.0, 9: 1.0}, 1.0)
+    assert set(model.feature_names) == {*range(5), *(f"h{k}" for k in range(7))}
+    for each in (model, answers_only(model)):
+        assert each.predict_one({2: 1.0, "h6": 1.0}) == pytest.approx(62.0)
+        assert each.predict_many([{4: 1.0, "h1": 1.0}]) == [pytest.approx(14.0)]
+    effects = feature_effects(model, {2: 1.0, "h2": 1.0})["prediction"]
+    assert sum(effects.values()) == pytest.approx(22.0)
+    assert effects[3] == effects["h3"] == 0.0
+
+
+def test_arrays_of_users_are_no_outputs():
+    model = LeastSquaresRegressor(1.0)
+    model.learn_one({"h": np.ones(3)}, 1.0)
+    model.learn_one({"h0": 2.0}, 1.0)
+    assert set(model.feature_names) == {("h", 0), ("h", 1), ("h", 2), "h0"}
+    with pytest.raises(ValueError, match="Learn and predict in one form"):
+        model.learn_many(np.eye(3), [1.0, 2.0, 3.0])
+
+
+# -- outputs of transformers -----------------------------------------------------------------------
+
+WINDOWS = np.random.default_rng(0).normal(size=(30, 16))
+LABELS = np.arange(30) % 3
+
+
+def test_outputs_leave_together_and_parts_of_an_array_keep_their_names():
+    layer, model = HiddenLayer(6), LeastSquaresClassifier(1.0)
+    outputs = layer.transform_many(WINDOWS)
+    model.learn_many(outputs[:20], LABELS[:20])
+    model.learn_many(outputs[20:], LABELS[20:])
+    assert model.feature_names == tuple(f"h{k}" for k in range(6))
+    model.unlearn_many(outputs[1:], LABELS[1:])
+    assert len(model.feature_names) == 6
+    assert model.predict_one(layer.transform_one(dict(enumerate(WINDOWS[0])))) == LABELS[0]
+
+
+def as_earlier(model):
+    """Return the bytes of a model as earlier versions wrote it, with positions as names."""
+    old, new = BytesIO(), zipfile.ZipFile(BytesIO(onlinels.dumps(model)))
+    with zipfile.ZipFile(old, "w") as archive:
+        for name in new.namelist():
+            archive.writestr(name, new.read(name))
+        said = without_rule(json.loads(new.read("model.json")))
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("model.json", json.dumps(said))
+    return old.getvalue()
+
+
+def without_rule(node):
+    if isinstance(node, dict):
+        return {k: without_rule(v) for k, v in node.items() if k not in ("stems", "is_numbered")}
+    return [without_rule(each) for each in node] if isinstance(node, list) else node
+
+
+GO_ON = {
+    "array": lambda model: model.learn_many(WINDOWS[15:], LABELS[15:]),
+    "numbers": lambda model: laws.fitted_by_row(
+        model, map(dict, map(enumerate, WINDOWS[15:].tolist())), LABELS[15:].tolist()
+    ),
+}
+
+
+@pytest.mark.parametrize("form", GO_ON)
+def test_models_of_earlier_files_go_on(form):
+    """In them, "h3", ("h", 3) and 3 are one feature."""
+    layer = HiddenLayer(5)
+    old, new, expected = (LeastSquaresClassifier(1.0) for _ in range(3))
+    old.learn_many(np.asarray(layer.transform_many(WINDOWS[:15])), LABELS[:15])
+    (layer | new).learn_many(WINDOWS[:15], LABELS[:15])
+    (layer | expected).learn_many(WINDOWS, LABELS)
+    model = onlinels.loads(as_earlier(old))
+    GO_ON[form](layer | model)
+    for each in (model, onlinels.loads(onlinels.dumps(model))):
+        found = (layer | each).predict_proba_many(WINDOWS)
+        np.testing.assert_allclose(found, (layer | expected).predict_proba_many(WINDOWS), atol=1e-9)
+    # Merged with models of this version, in any order.
+    for merged in (onlinels.merge(model, new), onlinels.merge(new, model)):
+        assert (len(merged.feature_names), merged.count) == (5, 45)
