@@ -85,21 +85,19 @@ def test_npz_files(tmp_path):
     data, path = make("mnist"), tmp_path / "data.npz"
     np.savez(path, **vars(data))
     assert_same(read_image_data(path), data)
-    for change, message in (
-        ({"y_test": data.y_test[:1]}, "expected one label per image"),
-        ({"y_test": np.array([{}])}, "cannot be read"),
+    for arrays, message in (
+        (vars(data) | {"y_test": data.y_test[:1]}, "expected one label per image"),
+        (vars(data) | {"y_test": np.array([{}])}, "cannot be read"),
+        ({"x_train": data.x_train}, r"data\.npz cannot be read: .*y_train"),
     ):
-        np.savez(path, **(vars(data) | change))
+        np.savez(path, **arrays)
         with pytest.raises(ValueError, match=message):
             read_image_data(path)
-    np.savez(path, x_train=data.x_train)
-    with pytest.raises(ValueError, match=r"data\.npz cannot be read: .*y_train"):
-        read_image_data(path)
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        read_image_data(tmp_path / "nowhere.npz")
 
 
 def test_damaged_and_missing_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        read_image_data(tmp_path / "nowhere.npz")
     with pytest.raises(ValueError, match="none of the files train-images"):
         read_image_data(tmp_path)
     for name, content in files_of("mnist", make("mnist")).items():

@@ -132,6 +132,7 @@ def there_and_back(chain, model, rows, data):
 def by_a_site(chain, model, rows, data):
     """Merge a network that waits or has the features, which learnt as much as a warm-up holds."""
     site = data.draw(st.sampled_from([chain.network, model.empty]))()
+    site.ridge = model.ridge
     chain.learn(site, rows[: chain.case.warm_up - 1])
     # What both hold is in the order of the stream.
     pair = [model, site]
@@ -150,6 +151,12 @@ WAYS = {
     "back": there_and_back,
     "site": by_a_site,
 }
+RIDGES = {
+    "assigned": lambda model, ridge: setattr(model, "ridge", ridge),
+    "mutated": lambda model, ridge: model.mutate({"ridge": ridge}),
+    "of the part": lambda model, ridge: setattr(model.classifier, "ridge", ridge),
+    "mutated in it": lambda model, ridge: model.mutate({"classifier": {"ridge": ridge}}),
+}
 COPIES = {
     "none": lambda model: model,
     "deepcopy": copy.deepcopy,
@@ -164,11 +171,15 @@ COPIES = {
 @strategies.examples(120)
 @given(st.data(), strategies.network_cases())
 def test_any_stream_is_the_chain_and_the_batch_solution(data, case):
-    """Cut anywhere and learnt in any way, copied in between."""
+    """Cut anywhere and learnt in any way, copied in between; the ridge may be set at any time."""
     weights = data.draw(st.sampled_from([[1.0], [1.0, 0.0, 2.0]]))
     chain = Chain.of(case, np.resize(weights, len(case)))
-    model = chain.network()
-    for rows in data.draw(strategies.splits(len(case))):
+    model, parts = chain.network(), data.draw(strategies.splits(len(case)))
+    model.ridge = 7.0 * chain.ridge
+    changed = data.draw(st.sampled_from(parts))
+    for rows in parts:
+        if rows is changed:
+            RIDGES[data.draw(st.sampled_from(sorted(RIDGES)))](model, chain.ridge)
         way = WAYS[data.draw(st.sampled_from(sorted(WAYS)))]
         model = way(chain, model, list(rows), data)
         model.predict_many(case.images[:2])
@@ -517,6 +528,7 @@ def test_images_that_can_never_be_learnt_are_not_held(preprocessing, features, i
 def test_a_network_that_memory_cannot_hold_is_refused_at_the_first_image(monkeypatch):
     monkeypatch.setattr(checks, "memory_limit", lambda: 1e6)
     model = of_digits(n_hidden=1000)
+    learn(model, 0)
     laws.assert_refused(lambda: learn(model, 1), model, "smaller n_hidden")
     learn(of_digits(), 29)
 

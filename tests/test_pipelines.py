@@ -1,6 +1,5 @@
 """Merging and unlearning: pipelines whose first steps learn nothing, and sums of models."""
 
-import copy
 import functools
 import pickle
 
@@ -25,20 +24,17 @@ LINEAR = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
 EXAMPLES = np.random.default_rng(0).normal(size=(9, 5))
 PLAIN = {"a": 1.0, "b": 2.0}
 FIRST = {
-    "random layer": lambda: [HiddenLayer(7, seed=3)],
-    "layer from examples": lambda: [HiddenLayer.from_examples(EXAMPLES, list("abcabcabc"), 7)],
-    "union": lambda: [compose.Discard(0) | compose.Prefixer("raw_"), HiddenLayer(7)],
-    "two layers": lambda: [HiddenLayer(7), HiddenLayer(5, seed=1, prefix="u_")],
-    "projection": lambda: [preprocessing.Normalizer(), HiddenLayer(7, prefix="n_")],
-    "hashes": lambda: [HiddenLayer(7, prefix="u_"), preprocessing.FeatureHasher(8, seed=1)],
+    "random layer": lambda: HiddenLayer(7, seed=3),
+    "layer from examples": lambda: HiddenLayer.from_examples(EXAMPLES, list("abcabcabc"), 7),
+    "union": lambda: (compose.Discard(0) | compose.Prefixer("raw_")) + HiddenLayer(7),
+    "two layers": lambda: HiddenLayer(7) + HiddenLayer(5, seed=1, prefix="u_"),
+    "projection": lambda: preprocessing.Normalizer() + HiddenLayer(7, prefix="n_"),
+    "hashes": lambda: HiddenLayer(7, prefix="u_") + preprocessing.FeatureHasher(8, seed=1),
 }
 
 
-def pipeline_of(name, last=LINEAR):
-    """Return a pipeline of first steps, side by side if they are two, and a linear model."""
-    first = FIRST[name]()
-    step = compose.TransformerUnion(*first) if len(first) > 1 else first[0]
-    return compose.Pipeline(("first", step), ("last", last.clone()))
+def pipeline_of(name):
+    return compose.Pipeline(("first", FIRST[name]()), ("last", LINEAR.clone()))
 
 
 def learn(model, rows):
@@ -57,19 +53,17 @@ def test_merged_pipelines_have_seen_all_rows_and_unlearn_them_again(rows, name, 
     models = [learn(pipeline_of(name), rows.take(part)) for part in parts]
     before = [pickle.dumps(model["last"]) for model in models]
     merged, whole = onlinels.merge(*models), learn(pipeline_of(name), rows)
-    assert merged["last"].count == whole["last"].count == len(rows)
-    laws.assert_same_model(merged["last"], whole["last"])
+    for last in (merged["last"], sum(model["last"] for model in models)):
+        laws.assert_same_model(last, whole["last"])
     assert onlinels.difference(merged, whole) < 1e-6
     assert [pickle.dumps(model["last"]) for model in models] == before
     for k in parts[-1]:
-        x, y, w = rows.dicts()[k], rows.y[k], float(rows.w[k])
-        if data.draw(st.booleans()) or len(FIRST[name]()) > 1:
-            onlinels.pipelines.unlearn_one(merged, x, y, w)
-        else:
-            onlinels.pipelines.unlearn_many(merged, [x], [y], [w])
+        onlinels.pipelines.unlearn_one(merged, rows.dicts()[k], rows.y[k], float(rows.w[k]))
     kept = learn(pipeline_of(name), rows.take([k for k in range(len(rows)) if k not in parts[-1]]))
     assert merged["last"].count == kept["last"].count
     assert set(merged["last"].classes) == set(kept["last"].classes)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        1 + merged["last"]
 
 
 def test_wrapped_models_merge():
@@ -85,19 +79,6 @@ def test_wrapped_models_merge():
         assert onlinels.pipelines.last_step(merged).count == 40
         for x in (PLAIN, {"a": 4.0}):
             assert merged.predict_one(x) == whole.predict_one(x)
-
-
-@given(strategies.rows(), st.data())
-def test_a_sum_is_the_model_of_all_rows(rows, data):
-    parts = [rows.take(part) for part in data.draw(strategies.splits(len(rows)))]
-    models = [laws.learnt(LINEAR.clone, part) for part in parts]
-    before = [pickle.dumps(model) for model in models]
-    for total in (sum(models), onlinels.merge(*models)):
-        laws.assert_same_model(total, laws.learnt(LINEAR.clone, rows))
-        assert total is not models[0]
-    assert [pickle.dumps(model) for model in models] == before
-    with pytest.raises(TypeError, match="unsupported operand"):
-        1 + models[0]
 
 
 WORDS = {"tier": "gold", "place": "north"}
@@ -150,8 +131,8 @@ def test_steps_that_learn_nothing_merge_and_unlearn(step, x):
     merged = onlinels.merge(one, other)
     last = merged["LeastSquaresClassifier"]
     assert last.count == 4
-    for label in ("yes", "yes"):
-        onlinels.pipelines.unlearn_one(merged, dict(x), label)
+    for _ in range(2):
+        onlinels.pipelines.unlearn_one(merged, dict(x), "yes")
     assert (last.classes, last.count) == (("no",), 2)
 
 
@@ -191,10 +172,8 @@ def test_what_does_not_merge_is_refused_by_name():
     laws.assert_refused(
         lambda: onlinels.pipelines.unlearn_one(model, PLAIN, "no"), model["last"], "no", ValueError
     )
-    twin = onlinels.merge(model)
-    twin.learn_one(PLAIN, "no")
+    onlinels.merge(model).learn_one(PLAIN, "no")
     assert model["last"].classes == ("yes",)
-    assert copy.copy(twin["last"]).classes == ("yes", "no")
 
 
 def asked(steps, model):
@@ -232,11 +211,8 @@ def test_the_model_at_the_end_of_a_pipeline_answers(steps):
         onlinels.pipelines.ask(5, "predict_one", x)
     with pytest.raises(TypeError, match=r"X is of type int, .* Ask the last step, model\[-1\]"):
         ask("predict_interval_one", 24)
-    for question in (5, None, b"predict_one"):
-        with pytest.raises(
-            TypeError, match=r"question=.* must be a text, such as 'predict_interva"
-        ):
-            ask(question, x)
+    with pytest.raises(TypeError, match=r"question=.* must be a text, such as 'predict_interva"):
+        ask(5, x)
 
 
 def test_a_wrapped_model_answers():
