@@ -62,3 +62,8 @@ def test_small_versions_learn_images_of_the_genuine_shape(name, dtype):
     assert np.mean(model.predict_many(X[60:]) == labels[60:]) > 0.8
     flat = X[60:].reshape(20, -1)
     np.testing.assert_array_equal(model.scores_many(flat), model.scores_many(X[60:]))
+
+
+def test_an_unknown_setting_is_refused():
+    with pytest.raises(ValueError, match="'strides' is not a setting of the network, .*stride, "):
+        ShallowConvClassifier.from_preset("digits", strides=3)

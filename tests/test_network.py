@@ -491,6 +491,7 @@ test_bad_settings = laws.settings_refused(
     [
         *(({"warm_up": n}, ValueError, "warm_up=") for n in (1, 0)),
         *(({"warm_up": n}, TypeError, "warm_up=") for n in (2.5, None)),
+        ({"image_shape": (8,)}, ValueError, "image_shape="),
         ({"hidden": "x"}, TypeError, "hidden is of type"),
         ({"features": 5}, TypeError, "features is of type"),
         ({"classifier": LeastSquaresClassifier}, TypeError, "classifier is of type"),
