@@ -1,5 +1,7 @@
 """ImagePreprocessing against literal loops, and what it refuses."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -106,7 +108,6 @@ BAD_IMAGES = [
     (lambda: ImagePreprocessing(grey_channel=True), GREY, "1 channels, expected 3"),
     (lambda: fixed_model(), PHOTOS[..., :2], "2 channels, expected those of FixedZCA"),
     (lambda: fixed_model(image_shape=(6, 6, 3)), PHOTOS[:, :4, :4], "expected"),
-    (lambda: ImagePreprocessing(), np.full((1, 8, 8), np.nan), "nan"),
     (lambda: ImagePreprocessing(2), np.full((1, 8, 8), 1e70), "as large as 1e.70"),
     (lambda: ImagePreprocessing(2, dtype="float32"), np.full((1, 8, 8), -1e20), "float32"),
     (lambda: ImagePreprocessing(scale=1e-30), np.full((1, 8, 8), 1e40), "at most 1e.30"),
@@ -125,28 +126,16 @@ def test_bad_images_change_nothing(make, X, message):
             ImagePreprocessing.from_examples(X, **settings)
 
 
-BAD_SETTINGS = [
-    ({"downsample": 0}, ValueError, "downsample=0"),
-    ({"scale": 0.0}, ValueError, "scale=0.0 must be from 1e-30"),
-    ({"scale": "bytes"}, TypeError, "scale='bytes' must be a number"),
-    ({"grey_channel": "yes"}, TypeError, "grey_channel='yes'"),
-    ({"whitening": "ZCA"}, TypeError, "whitening='ZCA' must be a number"),
-    ({"whitening": 0.0}, ValueError, "whitening=0.0 must be from 1e-20"),
-    ({"image_shape": (8, 8), "downsample": 3}, ValueError, "8 x 8 pixels, expected multiples"),
-    ({"image_shape": (8, 8), "grey_channel": True}, ValueError, "1 channels, expected 3"),
-]
-
-
-@pytest.mark.parametrize(("settings", "error", "message"), BAD_SETTINGS)
 @pytest.mark.parametrize(
-    "make",
-    [ImagePreprocessing, lambda **settings: ImagePreprocessing.from_examples(GREY, **settings)],
+    ("settings", "message"),
+    [
+        ({"downsample": 3, "image_shape": (8, 8)}, "8 x 8 pixels, expected multiples"),
+        ({"grey_channel": True, "image_shape": (8, 8)}, "1 channels, expected 3"),
+    ],
 )
-def test_bad_settings(make, settings, error, message):
-    with pytest.raises(error, match=message):
-        make(**settings)
-
-
-def test_what_is_no_shape_of_an_image():
+def test_a_shape_that_does_not_fit_the_steps(settings, message):
+    for make in (ImagePreprocessing, functools.partial(ImagePreprocessing.from_examples, GREY)):
+        with pytest.raises(ValueError, match=message):
+            make(**settings)
     with pytest.raises(ValueError, match="shape=None is not the shape of an image"):
         ImagePreprocessing().output_shape(None)

@@ -161,33 +161,50 @@ def test_a_bad_ridge_that_is_set_later_is_refused_at_once(name, ridge):
         laws.assert_refused(call, model, "ridge=", REFUSALS)
 
 
-BAD_SETTINGS = [
-    ({"accumulator": "grahm"}, ValueError, "accumulator='grahm' is not known"),
-    ({"accumulator": None}, ValueError, "accumulator=None is not known"),
-    ({"fit_intercept": "yes"}, TypeError, "fit_intercept='yes' must be a bool"),
-    ({"forgetting_factor": 0.0}, ValueError, "above 0"),
-    ({"forgetting_factor": 1.5}, ValueError, "at most 1"),
-    ({"forgetting_factor": float("nan")}, ValueError, "forgetting_factor=nan"),
-    ({"forgetting_factor": "slow"}, TypeError, "forgetting_factor='slow'"),
-    ({"forgetting_factor": True}, TypeError, "forgetting_factor=True"),
-    ({"half_life": 0.0}, ValueError, "half_life=0.0 must be positive"),
-    ({"half_life": timedelta(0)}, ValueError, "positive"),
-    ({"half_life": timedelta(-1)}, ValueError, r"half_life=datetime.timedelta\(days=-1\) must"),
-    ({"half_life": float("inf")}, ValueError, "finite"),
-    ({"half_life": "week"}, TypeError, "half_life='week'"),
-    ({"half_life": True}, TypeError, "half_life=True"),
-    ({"forgetting_factor": 0.9, "half_life": 5.0}, ValueError, "both set"),
-    ({"max_features": 0}, ValueError, "max_features=0 must be at least 1"),
-    ({"max_features": 8.0}, TypeError, "max_features=8.0 must be an int"),
-    ({"max_features": True}, TypeError, "max_features=True must be an int"),
-]
+NAN, INF = float("nan"), float("inf")
+USUAL = {
+    bool: [1, "yes", None],
+    int: [0, -1, 2.5, "3", True, None],
+    float: [NAN, INF, -1.0, "x", True, None],
+    str: ["no such thing", 3, None],
+    type(None): ["no such thing", -1, NAN],
+}
+"""What no setting of a type can be; the type of its default."""
+
+UNUSUAL = {
+    "ridge": [-1.0, NAN, None, "2.0", True, 10**400],
+    "half_life": [0.0, timedelta(0), timedelta(-1), INF, "week", True],
+    "forgetting_factor": [0.0, 1.5, NAN, "slow", True],
+    "priors": ["no such thing", {"a": -1.0}],
+    "seed": [-1, 2.5, None],
+    **{name: [-1, 1.5] for name in ("padding", "drop_ring")},
+    **{name: [0.0, NAN, "x"] for name in ("before_pooling", "after_pooling", "scale", "whitening")},
+    **{name: [8, (8, 0), (8.0, 8), (8, 8, 1, 1)] for name in ("image_shape", "window_shape")},
+    "normalize": ["sum", 2, None],
+    "warm_up": [0, 1, 2.5, None],
+    "few_images_ridge": [0.0, "auto"],
+    "max_features": [0, 8.0, True],
+    "prefix": [None, 3],
+    "scaling": ["no such thing", 3],
+    "timestamp": [],
+}
+CLONED = {kind: name for name, kind in OWN.items() if hasattr(kind, "clone")}
 
 
-@pytest.mark.parametrize(("settings", "error", "message"), BAD_SETTINGS, ids=str)
-def test_bad_settings_of_linear_models(settings, error, message):
-    for kind in RIDGE_CHANGES - {ShallowConvClassifier}:
-        with pytest.raises(error, match=message):
-            kind(**settings)
+@pytest.mark.parametrize("name", CLONED.values())
+def test_a_setting_refuses_by_its_name_what_it_cannot_be(name):
+    model = made(name)
+    for setting, parameter in inspect.signature(OWN[name]).parameters.items():
+        usual = USUAL.get(type(parameter.default), [None])
+        for value in UNUSUAL.get(setting, usual):
+            with pytest.raises((TypeError, ValueError), match=setting):
+                model.clone({setting: value})
+
+
+@pytest.mark.parametrize("kind", dict(KINDS.values()))
+def test_rows_are_forgotten_in_one_way(kind):
+    with pytest.raises(ValueError, match="both set"):
+        kind(forgetting_factor=0.9, half_life=5.0)
 
 
 def test_the_remedy_of_an_error_makes_an_estimator_of_that_setting():

@@ -24,7 +24,7 @@ from onlinels import (
     StreamClassifier,
 )
 from onlinels.images import ImagePreprocessing, Patches
-from support import laws
+from support import digits_network, laws
 
 WINDOWS = np.random.default_rng(0).normal(size=(30, 16))
 IMAGES = WINDOWS.reshape(30, 4, 4)
@@ -217,8 +217,6 @@ def test_outputs_have_one_name_in_every_form(kind, end):
 FIRST = np.random.default_rng(0).random((9, 3, 24, 24))
 """Images with the channels first, as torch has them."""
 
-MASKED = np.ma.array(FIRST[:, 0], mask=FIRST[:, 0] > 0.9)
-
 
 def fixed(X):
     return np.moveaxis(X, 1, -1)
@@ -252,18 +250,68 @@ def test_images_with_the_channels_last_are_not_told_so():
         ConvolutionalFeatures.from_examples(np.ones((9, 5, 24, 3)), LABELS[:9], filters=Patches(2))
 
 
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda X: ConvolutionalFeatures().transform_many(X),
-        lambda X: ConvolutionalFeatures().transform_one({"image": X[0]}),
-        ConvolutionalFeatures,
-        lambda X: ConvolutionalFeatures.from_examples(X, LABELS[:9], filters=Patches(2, 3)),
-        lambda X: ImagePreprocessing().transform_many(X),
-        ImagePreprocessing.from_examples,
-    ],
-)
-def test_masked_arrays_are_refused(read):
-    """What is under a mask would be read, NaN included."""
-    with pytest.raises(TypeError, match=r"is a masked array.*filled"):
-        read(MASKED)
+GREY = np.random.default_rng(0).random((2, 8, 8))
+MASKED = np.ma.array(GREY, mask=GREY > 0.9)
+OF_8 = {"image_shape": (8, 8)}
+MANY = {
+    "features": ConvolutionalFeatures(padding=3, **OF_8).transform_many,
+    "preprocessing": ImagePreprocessing(2, **OF_8).transform_many,
+    "examples": lambda X: ImagePreprocessing.from_examples(X, **OF_8),
+    "learnt": lambda X: digits_network.small().learn_many(X, [0, 0]),
+    "asked": lambda X: digits_network.small(learnt=30).predict_many(X),
+}
+ONE = {
+    "features": ConvolutionalFeatures(padding=3, **OF_8).transform_one,
+    "preprocessing": ImagePreprocessing(2, **OF_8).transform_one,
+    "learnt": lambda x: digits_network.small().learn_one(x, 0),
+    "asked": lambda x: digits_network.small(learnt=30).predict_one(x),
+}
+BAD_BATCHES = [
+    (np.ones((2, 5, 5)), ValueError, r"shape \(5, 5\), expected \(8, 8\)"),
+    (np.ones((2, 63)), ValueError, r"63 pixels, expected the 64 of an image of shape \(8, 8\)"),
+    (GREY[0], ValueError, r"is an image of shape \(8, 8\), expected a batch .*Pass X\[None\]"),
+    (np.array(5.0), ValueError, r"shape \(\)"),
+    ([{"image": GREY[0]}, {"image": GREY[1, :4]}], ValueError, r"expected \(8, 8"),
+    ([{0: 0.5}, {1: np.ones(2), 2: 0.5}], ValueError, "holds an array among its pixels"),
+    ([*GREY], TypeError, r"np\.stack"),
+    (GREY * np.nan, ValueError, "X holds nan"),
+    (GREY * np.inf, ValueError, "rescale large"),
+    (GREY * 1j, TypeError, "expected real numbers"),
+    (GREY.astype(str), TypeError, "Convert"),
+    # What is under a mask would be read, NaN included.
+    (MASKED, TypeError, r"is a masked array.*filled"),
+]
+BAD_SAMPLES = [
+    ({64: 1.0}, ValueError, "64 names no pixel"),
+    ({"colour": 1.0}, ValueError, "'colour' names no pixel"),
+    ({(8, 0): 1.0}, ValueError, "no pixel"),
+    ({-1: 1.0}, ValueError, "no pixel"),
+    ({3: 1.0, "3": 2.0}, ValueError, "Two names of pixels mean the same position"),
+    ({0: None}, ValueError, "None"),
+    ({0: np.ones(2), 1: 0.5}, ValueError, "2 features, some of them arrays, expected one"),
+    ({0: "dark"}, TypeError, "'dark'"),
+    ({"image": GREY[0, 1:]}, ValueError, r"shape \(7, 8.*, expected \(8, 8"),
+    ({"image": GREY[0] * np.nan}, ValueError, "Leave the image out"),
+    ({"image": np.array([["a"]])}, TypeError, "dtype"),
+    ({"image": "cat.png"}, TypeError, "cat.png"),
+    ({"image": GREY[0].tolist()}, TypeError, "of type list, expected a number"),
+    ({"image": MASKED[0]}, TypeError, r"is a masked array.*filled"),
+    ("dark", TypeError, r"expected an array or .*np\.asarray\(image\)"),
+    (GREY[0].tolist(), TypeError, "np.asarray"),
+    (None, TypeError, "expected an array"),
+    ({}, ValueError, "no pixels, expected an image"),
+]
+
+
+@pytest.mark.parametrize("reader", MANY)
+@pytest.mark.parametrize(("X", "error", "message"), BAD_BATCHES)
+def test_bad_images_are_refused(X, error, message, reader):
+    with pytest.raises(error, match=message):
+        MANY[reader](X)
+
+
+@pytest.mark.parametrize("reader", ONE)
+@pytest.mark.parametrize(("x", "error", "message"), BAD_SAMPLES)
+def test_bad_samples_of_images_are_refused(x, error, message, reader):
+    with pytest.raises(error, match=message):
+        ONE[reader](x)
