@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import onlinels
@@ -93,14 +92,6 @@ def test_a_line_shows_a_kind_once_although_other_code_sets_and_resets_filters():
             warn_caller("A.", f"Number {number}.")
             warnings.simplefilter("default" if number else "always", DataWarning)
     assert len(caught) == 3
-
-
-def test_frames_of_many_models_show_one_warning():
-    with warnings.catch_warnings(record=True, action="default") as caught:
-        for number in range(5):
-            X = pd.DataFrame({f"a{number}": [1.0], "b": [2.0]})
-            laws.fitted(LeastSquaresRegressor(1.0), X, [1.0]).predict_many(X[["b"]])
-    assert [each.category for each in caught] == [DataWarning]
 
 
 def test_a_warning_is_a_plain_exception_with_a_plain_text():
