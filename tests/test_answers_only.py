@@ -20,7 +20,6 @@ from support import savable_models
 from support.digits_network import IMAGES, LABELS, learn
 from support.digits_network import small as small_network
 from support.strategies import cases, examples, kinds
-from support.untrusted_files import rewritten
 
 
 def saved(model):
@@ -161,12 +160,6 @@ def test_a_file_holds_images_in_place_of_their_features(n_hidden, images, input_
     assert onlinels.dumps(loaded) == onlinels.dumps(model)
 
 
-def test_images_with_fractions_are_kept_as_they_are():
-    model, images = small_network(60), IMAGES / 16.0
-    model.learn_many(images[:80], LABELS[:80])
-    np.testing.assert_array_equal(saved(model).scores_many(images), model.scores_many(images))
-
-
 def test_a_predictor_of_the_warm_up_predicts_as_the_network_does_now():
     model = small_network(warm_up=1000, n_hidden=300, learnt=150)
     predictor, own = answers_only(model), model.predict_proba_many(IMAGES)
@@ -219,19 +212,4 @@ def test_small_files_draw_no_more_than_they_may(tmp_path, monkeypatch):
     assert onlinels.dumps(onlinels.load(path)) == path.read_bytes()
     monkeypatch.setattr(description, "MAX_COMPUTED_BYTES", 2_000_000)
     with pytest.raises(ValueError, match="leaves out more numbers than may be computed"):
-        onlinels.load(path)
-
-
-@pytest.mark.parametrize("n_hidden", [10**9, -5, 2e4, None])
-def test_forged_sizes_draw_nothing(tmp_path, n_hidden):
-    layer, path = HiddenLayer(20_000), tmp_path / "layer.npz"
-    layer.transform_many(np.eye(9))
-    layer.save(path)
-
-    def change(said):
-        said["model"]["state"]["n_hidden"] = n_hidden
-        return said
-
-    rewritten(path, change)
-    with pytest.raises(ValueError, match="cannot be read as a saved model"):
         onlinels.load(path)

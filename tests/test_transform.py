@@ -75,13 +75,6 @@ TRANSFORMERS = {
         IMAGES,
         OF_IMAGES,
     ),
-    "patches": (
-        lambda: ConvolutionalFeatures.from_examples(
-            IMAGES, LABELS, filters=Patches(3, 2), image_shape=(4, 4), dtype="float32"
-        ),
-        IMAGES,
-        OF_IMAGES,
-    ),
     "preprocessing": (
         lambda: ImagePreprocessing.from_examples(
             FORMS["polars"](IMAGES, "image")[0], downsample=2, whitening=0.1, image_shape=(4, 4)
@@ -150,7 +143,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("form", SAMPLES)
-@pytest.mark.parametrize("kind", ["images", "patches", "preprocessing"])
+@pytest.mark.parametrize("kind", ["images", "preprocessing"])
 def test_one_image_in_any_form(kind, form):
     transformer, image = TRANSFORMERS[kind][0](), IMAGES[0].copy()
     image[2, 1:3] = 0.0
@@ -174,7 +167,6 @@ OF_PLACES = "array", "flat", "numbers", "pandas"
 BEHIND = {
     "hidden": (TRANSFORMERS["hidden"][0], WINDOWS, OF_PLACES),
     "two layers": (lambda: HiddenLayer(4) | HiddenLayer(5), WINDOWS, OF_PLACES),
-    "standardised": TRANSFORMERS["standardised"],
     "images": TRANSFORMERS["images"],
     "windows": TRANSFORMERS["windows"],
     "images, hidden": (
@@ -285,7 +277,6 @@ BAD_SAMPLES = [
     ({64: 1.0}, ValueError, "64 names no pixel"),
     ({"colour": 1.0}, ValueError, "'colour' names no pixel"),
     ({(8, 0): 1.0}, ValueError, "no pixel"),
-    ({-1: 1.0}, ValueError, "no pixel"),
     ({3: 1.0, "3": 2.0}, ValueError, "Two names of pixels mean the same position"),
     ({0: None}, ValueError, "None"),
     ({0: np.ones(2), 1: 0.5}, ValueError, "2 features, some of them arrays, expected one"),

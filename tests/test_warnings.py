@@ -71,14 +71,6 @@ def test_filters_merge_the_warnings_of_many_models(action, expected):
         assert "1e+07" in texts[0]
 
 
-def test_filters_tell_kinds_apart():
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        warnings.filterwarnings("ignore", "A few rows dwarf all others", DataWarning)
-        learn_outliers(2)
-        warn_caller("A.", "Details.")
-    assert [str(each.message) for each in caught] == ["A. Details."]
-
-
 def test_a_line_shows_a_kind_once_although_other_code_sets_and_resets_filters():
     """And again after the filters change."""
     with warnings.catch_warnings(record=True, action="default") as caught:
