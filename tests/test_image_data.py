@@ -81,21 +81,17 @@ def test_files_are_read_as_they_were_written(tmp_path, name, zipped):
     assert_same(read_image_data(str(folder)), data)
 
 
-def test_npz_files_and_what_cannot_be_read(tmp_path):
+def test_files_that_cannot_be_read(tmp_path):
     data, path, folder = make("mnist"), tmp_path / "data.npz", tmp_path / "inside"
     np.savez(path, **vars(data))
     assert_same(read_image_data(path), data)
-    for arrays, message in (
-        (vars(data) | {"y_test": data.y_test[:1]}, "expected one label per image"),
-        (vars(data) | {"y_test": np.array([{}])}, "cannot be read"),
-        ({"x_train": data.x_train}, r"data\.npz cannot be read: .*y_train"),
-    ):
-        np.savez(path, **arrays)
-        with pytest.raises(ValueError, match=message):
-            read_image_data(path)
+    np.savez(path, **vars(data) | {"y_test": data.y_test[:1]})
+    with pytest.raises(ValueError, match="expected one label per image"):
+        read_image_data(path)
+    np.savez(path, x_train=data.x_train)
+    with pytest.raises(ValueError, match=r"data\.npz cannot be read: .*y_train"):
+        read_image_data(path)
     folder.mkdir()
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        read_image_data(folder / "nowhere.npz")
     with pytest.raises(ValueError, match="none of the files train-images"):
         read_image_data(folder)
     for name, content in files_of("mnist", data).items():
