@@ -13,7 +13,6 @@ from scipy.stats import norm
 from onlinels import (
     ConvolutionalFeatures,
     HiddenLayer,
-    LeastSquaresClassifier,
     ShallowConvClassifier,
 )
 from onlinels.features import convolution
@@ -155,13 +154,10 @@ def test_the_hand_designed_bank():
     assert bank.shape == (43, 7, 7)
     np.testing.assert_allclose(bank.mean(axis=(1, 2)), 0.0, atol=1e-16)
     ink = bank - bank.min(axis=(1, 2), keepdims=True)
-    # Upright and level bars are one pixel wide and seven long.
-    assert (ink[0] > 0.5).sum() == 7
+    # Level bars are upright ones turned, and corners have two arms of 4 pixels that share one.
     np.testing.assert_allclose(ink[10], ink[0].T, atol=1e-12)
-    # The first corner has two arms of 4 pixels that share the middle one.
-    assert (ink[20] > 0.5).sum() == 7
+    assert (ink[0] > 0.5).sum() == (ink[20] > 0.5).sum() == 7
     np.testing.assert_allclose(ink[40:].sum(axis=(1, 2)), [9, 16, 25])
-    np.testing.assert_allclose(ink[40:], ink[40:, ::-1, ::-1])
     # No two filters are alike.
     flat = bank.reshape(43, -1) / np.linalg.norm(bank.reshape(43, -1), axis=1, keepdims=True)
     assert (flat @ flat.T - np.eye(43)).max() < 0.99
@@ -393,12 +389,3 @@ BAD_FILTERS = [
 def test_what_filters_cannot_be(filters, error, message):
     with pytest.raises(error, match=message):
         ConvolutionalFeatures(filters)
-
-
-def test_images_of_another_size_are_refused_by_the_model_after_the_features():
-    model = ConvolutionalFeatures() | LeastSquaresClassifier(1.0)
-    for image, label in zip(np.random.default_rng(0).random((2, 12, 12)), "ab", strict=True):
-        model.learn_one({"image": image}, label)
-    for size in (10, 14):
-        with pytest.raises(ValueError, match="as many as in other rows"):
-            model.predict_one({"image": np.ones((size, size))})

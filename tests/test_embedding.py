@@ -147,18 +147,18 @@ BAD_FUNCTIONS = [
 ]
 TWO_COLUMNS = pd.DataFrame({"a": ["x"], "b": ["y"]})
 LAYER = Embedding(embed)
+NO_EMBEDDING = functools.partial(onlinels.loads, onlinels.dumps(LeastSquaresClassifier()))
 BAD_CALLS = [
     (Embedding, (embed, "images"), ValueError, "describes no items"),
     (Embedding, (embed, ["one"]), ValueError, "describes no items"),
     (Embedding, (embed, (-1, 2)), ValueError, r"probes=\(-1, 2\) describes no items"),
-    (Embedding, (embed, "texts", 1), TypeError, "prefix"),
     (LAYER.transform_one, ({"a": 1, "b": 2},), ValueError, "has 2 values"),
     (LAYER.transform_one, ("text",), ValueError, "x has the type str"),
     (LAYER.transform_one, ({"image": None},), ValueError, "x holds None"),
     (LAYER.transform_many, ("text",), TypeError, "X is of type str"),
-    (LAYER.transform_many, (3,), TypeError, "type int"),
     (LAYER.transform_many, ([{}],), ValueError, r"X\[0\] has 0 values"),
     (LAYER.transform_many, (TWO_COLUMNS,), ValueError, "expected one column"),
+    (NO_EMBEDDING, (embed,), ValueError, "holds no Embedding"),
     (Embedding(of_two_lengths).transform_many, (["long"],), ValueError, "vectors of one length"),
 ]
 
@@ -174,8 +174,3 @@ def test_bad_functions_are_refused_also_for_a_file(function, error, match):
     for call in (Embedding, functools.partial(onlinels.loads, onlinels.dumps(LAYER))):
         with pytest.raises(error, match=match):
             call(embed=function)
-
-
-def test_a_file_without_an_embedding_takes_no_function():
-    with pytest.raises(ValueError, match="holds no Embedding"):
-        onlinels.loads(onlinels.dumps(LeastSquaresClassifier()), embed=embed)

@@ -489,7 +489,6 @@ def test_a_network_that_memory_cannot_hold_is_refused_at_the_first_image(monkeyp
 
 
 PARTS = {
-    "whitened patches": ({}, {"filters": Patches(5, 3, whitening=1.0)}),
     "all": (
         {"downsample": 2, "scale": 16.0, "whitening": 0.1},
         {"filters": ("hand-designed", Patches(5, size=3)), "channels": "joint"},
