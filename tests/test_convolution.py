@@ -237,18 +237,16 @@ def test_patches_are_the_middle_of_images_of_each_class(examples, n_filters, dat
     middle[lengths < 1e-9], lengths[lengths < 1e-9] = 0.0, 1.0
     middle = middle / lengths[:, None, None, None]
     assert bank.shape == (n_filters, size, size, images.shape[3])
-    classes, filters = list(dict.fromkeys(labels)), iter(bank)
-    for place, label in enumerate(classes):
-        count = n_filters // len(classes) + (place < n_filters % len(classes))
-        own = [row for row, other in enumerate(labels) if other == label]
-        drawn = [next(filters) for _ in range(count)]
-        alike = [[row for row in own if np.allclose(h, middle[row])] for h in drawn]
-        assert all(alike)
+    alike = np.isclose(bank[:, None], middle).all(axis=(2, 3, 4))
+    for place, label in enumerate(dict.fromkeys(labels)):
+        own = np.array([other == label for other in labels])
+        share, rest = divmod(n_filters, len(set(labels)))
+        drawn, alike = np.split(alike, [share + (place < rest)])
+        assert drawn[:, own].any(axis=1).all()
         # Without replacement as long as there are enough images.
-        distinct = {rows[0] for rows in alike if len(rows) == 1}
-        if count <= len(own) and all(len(rows) == 1 for rows in alike):
-            assert len(distinct) == count
-    assert next(filters, None) is None
+        if len(drawn) <= own.sum():
+            assert drawn[:, own].any(axis=0).sum() >= len(drawn)
+    assert not len(alike)
 
 
 def whitened_groups(patches, images, channels):

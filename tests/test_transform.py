@@ -77,7 +77,7 @@ TRANSFORMERS = {
     ),
     "preprocessing": (
         lambda: ImagePreprocessing.from_examples(
-            FORMS["polars"](IMAGES, "image")[0], downsample=2, whitening=0.1, image_shape=(4, 4)
+            FORMS["polars"](IMAGES, "image")[0], downsample=2, whitening=0.1, image_shape=(4, 4, 1)
         ),
         IMAGES,
         OF_IMAGES,
