@@ -151,7 +151,19 @@ class Tag:
     name: str
 
 
-@pytest.mark.parametrize("name", [Tag("a"), ("h", Tag("a")), Colour.RED, b"a"])
+class Casual(str):
+    """A text that equals texts in other cases."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return self.lower() == str.lower(other)
+
+    def __hash__(self):
+        return hash(self.lower())
+
+
+@pytest.mark.parametrize("name", [Tag("a"), Casual("A"), ("h", Tag("a")), Colour.RED, b"a"])
 @pytest.mark.parametrize(
     "learn",
     [

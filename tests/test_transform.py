@@ -14,17 +14,13 @@ import pytest
 
 import onlinels
 from onlinels import (
-    CalibratedClassifier,
     ConvolutionalFeatures,
-    DriftAwareClassifier,
     HiddenLayer,
-    LeastSquaresClassifier,
     MiniRocketFeatures,
     ShallowConvClassifier,
-    StreamClassifier,
 )
 from onlinels.images import ImagePreprocessing, Patches
-from support import digits_network, laws
+from support import digits_network, laws, models
 
 WINDOWS = np.random.default_rng(0).normal(size=(30, 16))
 IMAGES = WINDOWS.reshape(30, 4, 4)
@@ -175,13 +171,8 @@ BEHIND = {
         OF_IMAGES,
     ),
 }
-ENDS = {
-    "linear": lambda: LeastSquaresClassifier(1.0),
-    "calibrated": lambda: CalibratedClassifier(LeastSquaresClassifier(1.0)),
-    "drift": lambda: DriftAwareClassifier(LeastSquaresClassifier(1.0)),
-    "stream": StreamClassifier,
-}
-MODELS = [(kind, "linear") for kind in BEHIND] + [("hidden", end) for end in ENDS]
+ENDS = "no intercept", "calibrated", "drift", "stream"
+MODELS = [(kind, "no intercept") for kind in BEHIND] + [("hidden", end) for end in ENDS]
 
 
 @pytest.mark.filterwarnings("ignore:X lacks")
@@ -190,7 +181,10 @@ def test_outputs_have_one_name_in_every_form(kind, end):
     """So a model learns rows in one form, others in another, and predicts in any."""
     (make, X, forms), scores, names = BEHIND[kind], [], set()
     for place, form in enumerate(forms):
-        model, (others, samples) = make() | ENDS[end](), FORMS[forms[place - 1]](X[10:18], "image")
+        model, (others, samples) = (
+            make() | models.MODELS[end](),
+            FORMS[forms[place - 1]](X[10:18], "image"),
+        )
         batch, rows = FORMS[form](X[:10], "image")
         model.learn_many(batch, LABELS[:10])
         laws.fitted_by_row(model, samples, LABELS[10:18])
