@@ -120,6 +120,13 @@ def test_a_batch_is_transformed_as_its_rows_in_its_own_form(kind, form):
     numbered = [f"{prefix}h{k}" for k in range(n_outputs)]
     assert names_of(expected)[0] in ([f"{prefix}h"], ["image"], numbered)
     np.testing.assert_array_equal(numbers_of(batch), flat(X))
+    # What is returned is the caller's.
+    for _ in range(3):
+        given = transformer.transform_one(rows[0])
+        np.testing.assert_array_equal(numbers_of([given]), numbers_of(expected[:1]))
+        for value in given.values():
+            np.asarray(value)[...] = 7.0
+        given.clear()
     for copied in COPIES.values():
         again = copied(transformer).transform_many(batch)
         np.testing.assert_array_equal(numbers_of(again), numbers_of(found))
