@@ -90,7 +90,10 @@ class Chain:
 
     def learn(self, model, rows):
         if rows:
-            model.learn_many(*self.batch(rows))
+            images, labels, w = self.batch(rows)
+            model.learn_many(images, labels, w)
+            # The array is the caller's.
+            images[:] = 0
         return model
 
     def assert_learnt(self, model, ridge):
