@@ -59,6 +59,7 @@ Place = namedtuple("Place", "name number")
 EQUAL = {
     "temp": (np.str_("temp"), Sensor.TEMP, OwnText("temp")),
     "\u00e9": (np.str_("\u00e9"), OwnText("\u00e9")),
+    "humid": (np.str_("humid"), Sensor.HUMID),
     0: (False, -0.0, np.int8(0), Decimal(0), Level.LOW, np.bool_(False), 0j),
     1: (True, 1.0, np.uint64(1), Fraction(1), Level.HIGH),
     -3: (np.float32(-3.0), Decimal(-3), -3 + 0j),
@@ -70,6 +71,9 @@ EQUAL = {
 """Names and labels that a file can hold, and objects that equal them."""
 
 NAMES = {kind: [*EQUAL] for kind in models.MODELS} | {"windowed": ["temp", "\u00e9", 0]}
+WORDS = dict.fromkeys(("stream", "stream regressor"), ("humid",))
+"""Features that are texts."""
+
 TARGETS = dict.fromkeys(models.CLASSIFIERS, lambda random: [*EQUAL][random.integers(5)])
 TARGETS |= dict.fromkeys(models.REGRESSORS, lambda random: float(random.integers(-8, 9) / 4))
 SEVERAL = "temp", 1, ("h", 2)
@@ -81,14 +85,14 @@ QUESTIONS = dict.fromkeys(models.CLASSIFIERS, "predict_proba_one")
 QUESTIONS |= dict.fromkeys(models.REGRESSORS, "predict_one")
 
 
-def twin(value, random):
+def twin(value, random, is_name=False):
     """Return an object that equals a name, label or number; or a dict, in another order."""
     if isinstance(value, dict):
-        pairs = [(twin(name, random), twin(each, random)) for name, each in value.items()]
+        pairs = [(twin(name, random, True), twin(each, random)) for name, each in value.items()]
         return dict(reversed(pairs))
     forms = EQUAL.get(value) or [kind(value) for kind in (float, np.float64, Fraction, Decimal)]
-    real = [each for each in forms if not isinstance(each, complex)]
-    return real[random.integers(len(real))]
+    forms = [each for each in forms if is_name or not isinstance(each, complex)]
+    return forms[random.integers(len(forms))]
 
 
 def near(expected):
@@ -111,7 +115,9 @@ def test_equal_objects_change_nothing(kind, seed):
     random, rows = np.random.default_rng(seed), []
     for _ in range(12):
         values = (random.integers(-8, 9, len(NAMES[kind])) / 4).tolist()
-        rows.append((dict(zip(NAMES[kind], values, strict=True)), TARGETS[kind](random)))
+        x = dict(zip(NAMES[kind], values, strict=True))
+        x |= {name: ("temp", "\u00e9")[random.integers(2)] for name in WORDS.get(kind, ())}
+        rows.append((x, TARGETS[kind](random)))
     others = [(twin(x, random), twin(y, random)) for x, y in rows]
     mine, theirs = models.MODELS[kind](), models.MODELS[kind]()
     for model, each in ((mine, rows), (theirs, others)):

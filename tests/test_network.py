@@ -295,7 +295,8 @@ def test_a_draft_is_no_part_of_the_state():
 
 
 def test_images_of_another_shape_than_the_held_ones_do_not_merge():
-    model = ShallowConvClassifier(ConvolutionalFeatures(padding=3), HiddenLayer(5), warm_up=9)
+    hidden = HiddenLayer(5, "difference")
+    model = ShallowConvClassifier(ConvolutionalFeatures(padding=3), hidden, warm_up=9)
     other = learn(model.clone(), 2)
     for network in (learn(model.clone(), 12), model.clone().merge(other)):
         with pytest.raises(ValueError, match=r"shape \(9, 9, 1\), expected \(8, 8, 1\)"):
