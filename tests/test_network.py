@@ -419,6 +419,9 @@ def test_a_single_frame():
     (X, y), model = frames(40), of_digits(filters=Patches(6))
     refused = r"of shape \(24, 24, 3\).*X\[None\]"
     laws.assert_refused(lambda: model.learn_many(X[0], ["mug"]), model, refused)
+    # Rows of pixels have the shape of the preset, other arrays their own.
+    for first in (X[0, ..., 0], IMAGES[0], IMAGES[0].ravel()):
+        of_digits().learn_one(first, "mug")
     model = laws.fitted_by_row(CalibratedClassifier(model), X, y.tolist())
     assert model.predict_one(X[1]) == model.predict_one({"image": X[1]}) == y[1]
 
