@@ -81,36 +81,27 @@ def test_files_are_read_as_they_were_written(tmp_path, name, zipped):
     assert_same(read_image_data(str(folder)), data)
 
 
-def test_npz_files(tmp_path):
-    data, path = make("mnist"), tmp_path / "data.npz"
+def test_files_that_cannot_be_read(tmp_path):
+    data, path, folder = make("mnist"), tmp_path / "data.npz", tmp_path / "inside"
     np.savez(path, **vars(data))
     assert_same(read_image_data(path), data)
-    for change, message in (
-        ({"y_test": data.y_test[:1]}, "expected one label per image"),
-        ({"y_test": np.array([{}])}, "cannot be read"),
-    ):
-        np.savez(path, **(vars(data) | change))
-        with pytest.raises(ValueError, match=message):
-            read_image_data(path)
+    np.savez(path, **vars(data) | {"y_test": data.y_test[:1]})
+    with pytest.raises(ValueError, match="expected one label per image"):
+        read_image_data(path)
     np.savez(path, x_train=data.x_train)
     with pytest.raises(ValueError, match=r"data\.npz cannot be read: .*y_train"):
         read_image_data(path)
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        read_image_data(tmp_path / "nowhere.npz")
-
-
-def test_damaged_and_missing_files(tmp_path):
+    folder.mkdir()
     with pytest.raises(ValueError, match="none of the files train-images"):
-        read_image_data(tmp_path)
-    for name, content in files_of("mnist", make("mnist")).items():
-        (tmp_path / name).write_bytes(content)
-    images = tmp_path / "t10k-images-idx3-ubyte"
-    images.write_bytes(images.read_bytes()[:-1])
-    with pytest.raises(ValueError, match=f"{tmp_path} cannot be read"):
-        read_image_data(tmp_path)
-    images.unlink()
+        read_image_data(folder)
+    for name, content in files_of("mnist", data).items():
+        (folder / name).write_bytes(content)
+    (folder / "t10k-images-idx3-ubyte").write_bytes(content[:-1])
+    with pytest.raises(ValueError, match=f"{folder} cannot be read"):
+        read_image_data(folder)
+    (folder / "t10k-images-idx3-ubyte").unlink()
     with pytest.raises(FileNotFoundError, match=r"no file t10k-images\?idx\*"):
-        read_image_data(tmp_path)
+        read_image_data(folder)
 
 
 def test_a_download_is_verified_and_unpacked(tmp_path, monkeypatch):

@@ -1,16 +1,19 @@
-"""ShallowConvClassifier: warm-up, exactness once features are fixed, merging, presets."""
+"""ShallowConvClassifier: however images are learnt, it is its parts and a batch solution."""
 
+import contextlib
 import copy
 import functools
 import gzip
-import itertools
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from onlinels import (
     CalibratedClassifier,
@@ -25,400 +28,367 @@ from onlinels import (
     loads,
 )
 from onlinels.export import answers_only
-from onlinels.images import Patches
+from onlinels.images import ImagePreprocessing, Patches
 from support import laws, strategies
 from support.digits_network import IMAGES, LABELS, learn, small
-from support.slow import the_rest_slow
 
-# -- learning, merging and settings ---------------------------------------------------------------
-
-
-def assert_is_batch_solution(model, images, labels, w=None):
-    """Assert that the weights solve the batch problem on the activations of these images."""
-    A = model.transform_many(images)
-    rows = strategies.Rows(A, [int(y) for y in labels], np.ones(len(A)) if w is None else w * 1.0)
-    laws.assert_is_batch_solution(model._stage.classifier, rows)
-
-
-def test_answers_before_the_warm_up_is_full():
-    model = small(warm_up=1000)
-    assert model.predict_one({"image": IMAGES[0]}) is None
-    assert model.predict_proba_one({"image": IMAGES[0]}) == {}
-    learn(model, 300)
-    assert not model.features_fixed
-    assert (model.count, len(model.classes)) == (300, 10)
-    assert np.mean(model.predict_many(IMAGES[300:600]) == LABELS[300:600]) > 0.75
-    assert (model.feature_names, model.output_weights.shape) == ((), (0, 10))
-    assert (model.intercept.tolist(), model.ridge_) == ([0.0] * 10, 1.0)
-    fixed = small(n_hidden=7, ridge=2.0, learnt=40)
-    assert fixed.feature_names == tuple(range(7))
-    with pytest.raises(ValueError, match=r"300 of 1,000 warm-up images.*fix_features"):
-        model.transform_many(IMAGES[:5])
-
-
-@pytest.mark.parametrize(("count", "size", "n_hidden"), [(100, 100, 200), (330, 200, 300)])
-@pytest.mark.parametrize("cuts", [[], [1, 100, 150, 201], range(330)])
-def test_a_network_of_the_held_images_predicts_during_the_warm_up(count, size, n_hidden, cuts):
-    """Its features are made from 100, 200, 400, … images; it has learnt them all."""
-    model, fixed = small(warm_up=500, n_hidden=300), small(size, n_hidden, learnt=count)
-    for part in np.split(np.arange(count), [cut for cut in cuts if 0 < cut < count]):
-        model.learn_many(IMAGES[part], LABELS[part])
-        if len(cuts) < 10:
-            model.predict_one(IMAGES[0])
-    asked = IMAGES[:400]
-    for each in (model, loads(dumps(model)), copy.copy(model)):
-        np.testing.assert_array_equal(each.predict_many(asked), fixed.predict_many(asked))
-        np.testing.assert_allclose(each.scores_many(asked), fixed.scores_many(asked), atol=1e-9)
-    whole = learn(small(warm_up=500, n_hidden=300), 600)
-    learn(model, count, 600)
-    np.testing.assert_array_equal(model.predict_many(asked), whole.predict_many(asked))
-
-
-def test_a_draft_is_no_part_of_the_state():
-    """Files do not depend on what was asked, and settings apply to it at once."""
-    model, unasked = (learn(small(warm_up=500, ridge=3.0), 150) for _ in range(2))
-    model.predict_one(IMAGES[0])
-    assert dumps(model) == dumps(unasked)
-    model.ridge = 1e4
-    assert model.ridge_ == 1e4
-    assert "150 of 500 warm-up images" in repr(model)
-    assert "warm-up" not in repr(learn(model, 150, 550))
-
-
-def test_images_leave_the_warm_up():
-    model, never = (learn(small(warm_up=300, n_hidden=40), 120) for _ in range(2))
-    learn(model, 120, 150)
-    model.predict_one(IMAGES[0])
-    model.unlearn_many(IMAGES[120:149], LABELS[120:149])
-    model.unlearn_one(IMAGES[149], LABELS[149])
-    assert dumps(model) == dumps(never)
-    for image, label, w in (
-        (IMAGES[130], LABELS[130], 1.0),
-        (IMAGES[3], LABELS[3], 2.0),
-        (IMAGES[3], 11, 1.0),
-    ):
-        remove = functools.partial(model.unlearn_many, image[None], [label], w)
-        laws.assert_refused(remove, model, r"^X\[0\] with label .* among the 120 warm-up images")
-
-
-@pytest.mark.parametrize("fixes", [True, False])
-def test_a_forgetting_network_unlearns_images_of_their_current_weights(fixes):
-    settings = {"warm_up": 400, "n_hidden": 40, "forgetting_factor": 0.99}
-    model = ShallowConvClassifier.from_preset("digits", **settings)
-    learn(model, 60)
-    if fixes:
-        with pytest.warns(UserWarning, match="from few images. 60 images, expected at least 100"):
-            model.fix_features()
-    model.unlearn_one(IMAGES[40], LABELS[40], 0.99**19)
-    assert model.count == 59
-    assert model.predict_one(IMAGES[0]) == LABELS[0]
-
-
-def test_images_with_dates_leave_the_warm_up():
-    """No time passes when they are removed."""
-    dates = np.datetime64("2026-01-01") + np.arange(6)
-    settings = {"warm_up": 10, "half_life": timedelta(days=3)}
-    model = ShallowConvClassifier.from_preset("digits", **settings)
-    model.learn_many(IMAGES[:6], LABELS[:6], t=dates)
-    model.unlearn_many(IMAGES[4:6], LABELS[4:6])
-    assert model.count == 4
-
-
-def test_pixels_by_row_and_column_go_on_after_the_first_image():
-    model = ShallowConvClassifier.from_preset("digits", image_shape=(8, 8))
-    whole = learn(model.clone(), 3)
-    for image, label in zip(IMAGES[:3], LABELS[:3], strict=True):
-        model.learn_one(dict(np.ndenumerate(image)), label)
-    assert dumps(model) == dumps(whole)
-
-
-@pytest.mark.parametrize("shape", [(9, 7), (12, 12, 3)])
-def test_a_preset_takes_images_of_any_shape(shape):
-    """From the first image on, rows of pixels are of its shape."""
-    random = np.random.default_rng(0)
-    X, y = random.random((130, *shape)), np.arange(130) % 3
-    X += y.reshape(-1, *(1,) * len(shape))
-    model = ShallowConvClassifier.from_preset("digits", warm_up=120, n_hidden=30)
-    model.learn_one(X[0], y[0])
-    model.learn_many(X[1:], y[1:])
-    for answers in (model.predict_many(X), model.predict_many(X.reshape(130, -1))):
-        assert np.mean(answers == y) > 0.9
-    assert model.predict_one(X[5]) == model.predict_one({"image": X[5]}) == y[5]
-    with pytest.raises(ValueError, match=r"is an image of shape .*Pass X\[None\]"):
-        model.predict_many(X[0])
-    with pytest.raises(ValueError, match="shape"):
-        model.predict_one(np.zeros((5, 5)))
-    pixels = ShallowConvClassifier.from_preset("digits")
-    pixels.learn_many(IMAGES[:3].reshape(3, -1), LABELS[:3])
-    assert pixels.predict_one(IMAGES[0]) == LABELS[0]
-    strict = ShallowConvClassifier.from_preset("digits", image_shape=(8, 8))
-    laws.assert_refused(lambda: strict.learn_many(X, y), strict, r"expected \(8, 8\)")
-
-
-def test_weights_count_from_the_first_row_on():
-    w, model = np.arange(50) % 3, small()
-    model.learn_many(IMAGES[:50], LABELS[:50], w)
-    assert_is_batch_solution(model, IMAGES[:50], LABELS[:50], w)
-
-
-ONE = np.ones((1, 8, 8))
-BAD_CALLS = [
-    ("learn_many", (np.ones((2, 9, 8)), [1, 2]), ValueError, "shape"),
-    ("learn_many", (np.ones((2, 8, 8)), [1]), ValueError, "1 labels, expected 2"),
-    ("learn_many", (ONE * np.nan, [1]), ValueError, "nan"),
-    ("learn_many", (ONE, [float("nan")]), ValueError, "is nan, expected a label"),
-    ("learn_many", (ONE, ["new"], [-1.0]), ValueError, "at least 0"),
-    ("learn_many", (ONE, [[1]]), TypeError, "hashable"),
-    ("learn_many", (np.array(5.0), [1]), ValueError, r"shape \(\)"),
-    ("learn_many", ([{3: np.ones(8), 4: 1.0}], [1]), ValueError, "one image"),
-    ("learn_one", ({"image": None}, 1), ValueError, "None"),
-    ("learn_one", ({"image": "cat.png"}, 1), TypeError, "cat.png"),
-    ("predict_many", (np.ones((2, 9, 8)),), ValueError, "shape"),
-    ("predict_one", (None,), TypeError, "expected an array"),
-    ("transform_many", (np.ones((2, 9, 9)),), ValueError, "shape"),
+# Features of two images, or of one image much brighter than the others, are often equal.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Most hidden units are 0:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Features are made from few:UserWarning"),
 ]
 
 
-@pytest.mark.parametrize("learnt", [0, 10, 40])
-@pytest.mark.parametrize(("method", "arguments", "error", "message"), BAD_CALLS, ids=str)
-def test_bad_calls_leave_the_state_untouched(learnt, method, arguments, error, message):
-    model = small(learnt=learnt)
-    laws.assert_refused(lambda: getattr(model, method)(*arguments), model, message, error)
+def of_digits(**settings):
+    """Return a network of the preset for digits; small, unless settings say otherwise."""
+    settings = {"warm_up": 30, "n_hidden": 40, "ridge": 1.0} | settings
+    return ShallowConvClassifier.from_preset("digits", **settings)
 
 
-def test_networks_merge_whose_input_weights_two_machines_made_of_the_same_images():
-    model = small(learnt=40)
-    other, expected = loads(dumps(model)), model + model
-    hidden = other._stage.hidden
-    made = replace(hidden._made, landmarks=hidden._made.landmarks * (1.0 + 1e-15))
-    vars(hidden).update(_made=made, input_weights=made)
-    merged = model + other
-    np.testing.assert_array_equal(merged.output_weights, expected.output_weights)
+# -- any history is the batch solution -------------------------------------------------------------
 
 
-def test_input_weights_made_from_other_features():
-    layer = HiddenLayer.from_examples(np.eye(5), list("ababa"), 4)
-    model = ShallowConvClassifier(ConvolutionalFeatures(padding=3), layer)
-    with pytest.raises(ValueError, match="expected 5 as in the examples"):
-        model.learn_many(IMAGES[:5], LABELS[:5])
+@dataclass(frozen=True)
+class Chain:
+    """A case worked through part by part, the features made from its first images."""
+
+    case: strategies.NetworkCase
+    weights: np.ndarray
+    activations: np.ndarray
+    ridge: float
+
+    @classmethod
+    def of(cls, case, weights):
+        first, labels = case.images[: case.warm_up], case.labels[: case.warm_up]
+        before = ImagePreprocessing.from_examples(first, **case.preprocessing)
+        first = before.transform_many(first)
+        features = ConvolutionalFeatures.from_examples(first, labels, **case.features)
+        names = labels if len(set(labels)) > 1 else list(range(len(labels)))
+        rows = np.asarray(features.transform_many(first))
+        hidden = HiddenLayer.from_examples(rows, names, **case.hidden, standardize=False)
+        processed = before.transform_many(case.images)
+        activations = hidden.transform_many(np.asarray(features.transform_many(processed)))
+        # Differences of images that are nearly the same are noise, another one in each batch.
+        assume(np.abs(activations).max() > 1e-6 or not activations.any())
+        ridge = case.ridge_share * float(np.square(activations).sum(axis=0).mean())
+        return cls(case, weights, activations, ridge or 1.0)
+
+    def network(self, least=None):
+        """Return a network of the same settings that has learnt nothing."""
+        return ShallowConvClassifier(
+            ConvolutionalFeatures(**self.case.features),
+            HiddenLayer(**self.case.hidden),
+            LeastSquaresClassifier(ridge=self.ridge, fit_intercept=False),
+            warm_up=self.case.warm_up,
+            preprocessing=ImagePreprocessing(**self.case.preprocessing),
+            few_images_ridge=least and least * self.ridge,
+        )
+
+    def batch(self, rows):
+        """Return images, labels and weights of some rows."""
+        return self.case.images[rows], [self.case.labels[row] for row in rows], self.weights[rows]
+
+    def learn(self, model, rows):
+        if rows:
+            images, labels, w = self.batch(rows)
+            model.learn_many(images, labels, w)
+            # The array is the caller's.
+            images[:] = 0
+        return model
+
+    def assert_learnt(self, model, ridge):
+        """The network is the chain with the batch ridge solution of all rows."""
+        A, w = self.activations, self.weights[:, None]
+        size = np.abs(A).max(initial=1e-9)
+        found = model.transform_many(self.case.images)
+        np.testing.assert_allclose(found, A, atol=1e-8 * size)
+        targets = [[label == other for other in model.classes] for label in self.case.labels]
+        gram = A.T @ (w * A) + ridge * np.eye(A.shape[1])
+        weights = np.linalg.solve(gram, A.T @ (w * np.array(targets, dtype=float)))
+        scores = model.scores_many(self.case.images)
+        np.testing.assert_allclose(scores, A @ weights, atol=1e-6)
+        assert model.count == len(A)
 
 
-def test_images_keep_one_shape_without_a_setting_and_merging_passes_it_on():
-    features = ConvolutionalFeatures(padding=3)
-    model = ShallowConvClassifier(features, HiddenLayer(5, "gaussian"), warm_up=2)
-    other = learn(model.clone(), 2)
-    for network in (learn(model.clone(), 2), model.clone().merge(other)):
-        with pytest.raises(ValueError, match=r"shape \(9, 9, 1\), expected \(8, 8, 1\)"):
-            network.predict_many(np.ones((1, 9, 9)))
-        with pytest.raises(ValueError, match=r"expected \(8, 8, 1\)"):
-            network.learn_many(np.ones((2, 9, 9)), [1, 2])
+def one_by_one(chain, model, rows, data):
+    for image, label, w in zip(*chain.batch(rows), strict=True):
+        model.learn_one({"image": image}, label, w)
+    return model
 
 
-def test_networks_of_the_same_images_do_not_differ():
-    """In the warm-up and after it; features made from other images are refused."""
-    start = small(learnt=0)
-    for learnt in (6, 40):
-        model = learn(start.clone(), learnt)
-        other = copy.copy(model)
-        assert model.difference(other) == 0.0
-        other.learn_many(IMAGES[40:44], LABELS[40:44])
-        assert model.difference(other) > 1e-3
-    other.unlearn_many(IMAGES[40:44], LABELS[40:44])
-    assert difference(model, other) < 1e-9
-    model.ridge = other.ridge = "auto"
-    model.select_ridge()
-    other.select_ridge()
-    assert model.difference(other) < 1e-6
-    late = start.clone()
-    late.learn_many(IMAGES[20:60], LABELS[20:60])
-    late.ridge = "auto"
-    laws.assert_refused(lambda: model.difference(late), model, "different fixed features")
+def predicted_first(chain, model, rows, data):
+    model.predict_learn_many(*chain.batch(rows))
+    return model
 
 
-def test_networks_made_by_empty_draw_no_input_weights_again(monkeypatch):
-    model = ShallowConvClassifier.from_preset(
-        "digits", warm_up=2, input_weights="gaussian", n_hidden=20
-    )
-    images = np.random.default_rng(0).random((3, 8, 8))
-    model.learn_many(images, ["a", "b", "a"])
-    monkeypatch.setattr("onlinels.features.hidden.draw_row", None)
-    other = model.empty()
-    other.learn_one(images[0], "c")
-    np.testing.assert_array_equal(other.transform_many(images), model.transform_many(images))
-    assert (other.classes, model.classes) == (("c",), ("a", "b"))
+def there_and_back(chain, model, rows, data):
+    """Learn other images, too, and remove them; in a warm-up, no more than it has room for."""
+    chain.learn(model, rows)
+    room = len(rows) if model.features_fixed else chain.case.warm_up - model.count - 1
+    images, labels, w = (each[:room] for each in chain.batch(rows))
+    if len(images):
+        model.learn_many(images[:, ::-1], labels, w)
+        model.unlearn_one({"image": images[0, ::-1]}, labels[0], w[0])
+        model.unlearn_many(images[1:, ::-1], labels[1:], w[1:])
+    return model
 
 
-def test_the_callers_parts_stay_the_callers():
-    layer, bank = HiddenLayer(5), np.ones((2, 3, 3))
-    expected = layer.transform_one({"a": 1.0})
-    model = ShallowConvClassifier(ConvolutionalFeatures(bank, pool_size=2), layer)
-    scores = []
-    for _ in range(2):
-        scores.append(learn(model.clone(), 10).scores_many(IMAGES[:10]))
-        bank[:] = 7.0
-    np.testing.assert_array_equal(*scores)
-    assert layer.transform_one({"a": 1.0}) == expected
+def by_a_site(chain, model, rows, data):
+    """Merge a network that waits or has the features, which learnt as much as a warm-up holds."""
+    site = data.draw(st.sampled_from([model.clone, model.empty]))()
+    chain.learn(site, rows[: chain.case.warm_up - 1])
+    # What both hold is in the order of the stream.
+    pair = [model, site]
+    if model.features_fixed and data.draw(st.booleans()):
+        pair.reverse()
+    before = [pickle.dumps(each) for each in pair]
+    merged = pair[0] + pair[1]
+    assert [pickle.dumps(each) for each in pair] == before
+    return chain.learn(merged, rows[chain.case.warm_up - 1 :])
 
 
-test_bad_settings = laws.settings_refused(
-    ShallowConvClassifier,
-    [
-        *(({"warm_up": n}, ValueError, "warm_up=") for n in (1, 0)),
-        *(({"warm_up": n}, TypeError, "warm_up=") for n in (2.5, None)),
-        ({"hidden": "x"}, TypeError, "hidden is of type"),
-        ({"features": 5}, TypeError, "features is of type"),
-        ({"classifier": LeastSquaresClassifier}, TypeError, "classifier is of type"),
-    ],
-)
+WAYS = {
+    "batch": lambda chain, model, rows, data: chain.learn(model, rows),
+    "singly": one_by_one,
+    "predicted": predicted_first,
+    "back": there_and_back,
+    "site": by_a_site,
+}
+RIDGES = {
+    "assigned": lambda model, ridge: setattr(model, "ridge", ridge),
+    "mutated": lambda model, ridge: model.mutate({"ridge": ridge}),
+    "of the part": lambda model, ridge: setattr(model.classifier, "ridge", ridge),
+    "mutated in it": lambda model, ridge: model.mutate({"classifier": {"ridge": ridge}}),
+}
+COPIES = {
+    "none": lambda model: model,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "copy": copy.copy,
+    "saved": lambda model: loads(dumps(model)),
+    "empty": lambda model: model.empty() + model,
+}
+
+
+@pytest.mark.filterwarnings("ignore:The network hardly recognises")
+@strategies.examples(100)
+@given(st.data(), strategies.network_cases())
+def test_any_stream_is_the_chain_and_the_batch_solution(data, case):
+    """Cut anywhere and learnt in any way, copied in between; the ridge may be set at any time.
+
+    Below three images a unit, the ridge of few images is in force, if there is one.
+    """
+    weights = data.draw(st.sampled_from([[1.0], [1.0, 0.0, 2.0]]))
+    chain = Chain.of(case, np.resize(weights, len(case)))
+    least = data.draw(st.sampled_from([None, 7.0]))
+    model, parts = chain.network(least), data.draw(strategies.splits(len(case)))
+    ridge, is_few = chain.ridge, len(case) < 3 * case.hidden["n_hidden"]
+    changed = data.draw(st.sampled_from([None, *parts]))
+    for rows in parts:
+        if rows is changed:
+            ridge = 3.0 * chain.ridge
+            RIDGES[data.draw(st.sampled_from(sorted(RIDGES)))](model, ridge)
+        way = WAYS[data.draw(st.sampled_from(sorted(WAYS)))]
+        model = way(chain, model, list(rows), data)
+        model.predict_many(case.images[:2])
+        model = COPIES[data.draw(st.sampled_from(sorted(COPIES)))](model)
+    in_force = max(ridge, model.few_images_ridge or 0.0) if is_few else ridge
+    assert (model.ridge, model.ridge_) == (ridge, in_force)
+    chain.assert_learnt(model, in_force)
 
 
 @pytest.mark.parametrize("decay", [{"forgetting_factor": 0.98}, {"half_life": 40.0}], ids=str)
 def test_the_network_forgets_as_its_linear_layer_does(decay):
     """Any cut across the edge of the warm-up, with times out of order."""
     times = np.random.default_rng(0).permutation(100.0 + np.arange(90))
-    t = times if "half_life" in decay else None
-    whole, cut = (
-        ShallowConvClassifier.from_preset("digits", warm_up=30, n_hidden=40, ridge=1.0, **decay)
-        for _ in range(2)
-    )
-    whole.learn_many(IMAGES[:90], LABELS[:90], t=t)
+    whole, cut = (of_digits(**decay) for _ in range(2))
+    whole.learn_many(IMAGES[:90], LABELS[:90], t=times)
     for rows in (slice(0, 1), slice(1, 20), slice(20, 55), slice(55, 90)):
-        cut.learn_many(IMAGES[rows], LABELS[rows], t=None if t is None else t[rows])
-    np.testing.assert_allclose(cut.output_weights, whole.output_weights, atol=1e-9)
-    activations = whole.transform_many(IMAGES[:90])
+        cut.learn_many(IMAGES[rows], LABELS[rows], t=times[rows])
     layer = LeastSquaresClassifier(1.0, fit_intercept=False, priors="equal", **decay)
-    layer.learn_many(activations, LABELS[:90], t=t)
-    np.testing.assert_allclose(layer.output_weights, whole.output_weights, atol=1e-9)
-    remembering = LeastSquaresClassifier(1.0, fit_intercept=False, priors="equal")
-    remembering.learn_many(activations, LABELS[:90])
-    assert not np.allclose(whole.output_weights, remembering.output_weights, atol=1e-3)
+    layer.learn_many(whole.transform_many(IMAGES[:90]), LABELS[:90], t=times)
+    for model in (whole, cut):
+        np.testing.assert_allclose(model.output_weights, layer.output_weights, atol=1e-9)
 
 
-@pytest.mark.parametrize("w", [None, np.ones(1)])
-def test_a_weight_that_is_no_number_is_refused(w):
-    model = ShallowConvClassifier.from_preset("digits", warm_up=30)
-    for call in (model.learn_one, model.unlearn_one):
-        with pytest.raises(TypeError, match=r"w is .*, expected one number"):
-            call({"image": IMAGES[0]}, LABELS[0], w)
-    assert model.count == 0
+@pytest.mark.parametrize(
+    ("decay", "times", "w"),
+    [
+        ({"forgetting_factor": 0.99}, None, 0.99**19),
+        # No time passes when images are removed.
+        ({"half_life": timedelta(3)}, np.datetime64("2026-01-01") + np.zeros(60, int), 1.0),
+    ],
+)
+@pytest.mark.parametrize("warm_up", [30, 400])
+def test_a_forgetting_network_unlearns_images_of_their_current_weights(decay, times, w, warm_up):
+    model = of_digits(warm_up=warm_up, **decay)
+    model.learn_many(IMAGES[:60], LABELS[:60], t=times)
+    model.unlearn_one(IMAGES[40], LABELS[40], w)
+    assert model.count == 59
+    assert model.predict_one(IMAGES[0]) == LABELS[0]
 
 
-def test_bad_times_are_refused_while_images_are_held():
-    model = ShallowConvClassifier.from_preset("digits", warm_up=30, half_life=5.0)
-    with pytest.raises(TypeError, match="'noon'"):
-        model.learn_many(IMAGES[:2], LABELS[:2], t="noon")
-    assert model.count == 0
+# -- the warm-up -----------------------------------------------------------------------------------
 
 
-def test_images_are_unlearnt():
-    model = ShallowConvClassifier.from_preset("digits", warm_up=30, n_hidden=40, ridge=1.0)
-    learn(model, 60)
-    kept = learn(model.empty(), 50)
-    model.unlearn_many(IMAGES[50:59], LABELS[50:59])
-    model.unlearn_one({"image": IMAGES[59]}, LABELS[59])
-    assert model.count == 50
-    np.testing.assert_allclose(model.output_weights, kept.output_weights, atol=1e-8)
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [((32, 32, 1), 1), ((33, 64, 1), 2), ((32, 32, 3), 2), ((1, 1, 2000), 1), ((70, 70, 1), 3)],
+)
+def test_few_images_are_classified_by_means_of_their_pixels(shape, size):
+    """By at most 1,024, unless there are more channels, and relative to their length."""
+    height, width, n_channels = shape
+    images = np.random.default_rng(0).integers(1, 256, (6, *shape)).astype(np.uint8)
+    images[5] = 0
+    model = ShallowConvClassifier(ConvolutionalFeatures(padding=3))
+    assert (model.predict_one({"image": images[0]}), model.predict_proba_one(images[0])) == (
+        None,
+        {},
+    )
+    model.learn_many(images, list("ababab"))
+    margins = [(0, 0), (0, -height % size), (0, -width % size), (0, 0)]
+    padded = np.pad(images.astype(float), margins)
+    blocks = padded.reshape(6, -(-height // size), size, -(-width // size), size, n_channels)
+    rows = blocks.mean(axis=(2, 4)).reshape(6, -1)
+    rows[:5] /= np.linalg.norm(rows[:5], axis=1, keepdims=True)
+    layer = laws.fitted(LeastSquaresClassifier(0.3), rows, list("ababab"))
+    np.testing.assert_allclose(model.scores_many(images), layer.scores_many(rows), atol=1e-9)
 
 
-@pytest.mark.parametrize("stored", ["saved", "pickled"])
-def test_networks_of_format_3_go_on(stored):
-    """One in its warm-up, which had answered, and one after it."""
-    path = Path(__file__).parent / "networks_of_format_3.npz.gz"
-    said = loads(gzip.decompress(path.read_bytes()))
-    models = said if stored == "saved" else pickle.loads(said["pickled"])
-    images, expected = IMAGES[:, 2:6:2, 2:6:2], said["told"]
-    waits, fixed = models["waits"], models["fixed"]
-    np.testing.assert_allclose(waits.predict_proba_many(images[:3]), expected["waits"], atol=1e-9)
-    np.testing.assert_allclose(fixed.scores_many(images[:3]), expected["fixed"], atol=1e-9)
-    assert (waits.count, waits.features_fixed, waits.image_shape) == (4, False, (2, 2))
-    assert (fixed.count, fixed.features_fixed, fixed.ridge_) == (8, True, 0.5)
-    for model in (waits, fixed):
-        with pytest.raises(ValueError, match=r"expected \(2, 2, 1\)"):
-            model.learn_many(IMAGES[:2], LABELS[:2])
-        model.learn_many(images[8:40], LABELS[8:40], t=np.arange(8.0, 40.0))
-        assert model.features_fixed
-        again = loads(dumps(model))
-        np.testing.assert_array_equal(again.scores_many(images), model.scores_many(images))
+@pytest.mark.parametrize(
+    ("count", "size", "n_hidden", "cuts"),
+    [
+        (100, 100, 200, range(1, 100)),
+        (330, 200, 300, [1, 100, 150, 201]),
+        (330, 200, 300, []),
+    ],
+)
+def test_a_network_of_the_held_images_predicts_during_the_warm_up(count, size, n_hidden, cuts):
+    """Its features are made from 100, 200, 400, … images; it has learnt them all."""
+    model, fixed = small(warm_up=500, n_hidden=300), small(size, n_hidden, learnt=count)
+    for part in np.split(np.arange(count), cuts):
+        model.learn_many(IMAGES[part], LABELS[part])
+        model.predict_one(IMAGES[0])
+    with pytest.raises(ValueError, match=rf"{count} of 500 warm-up images.*fix_features"):
+        model.transform_many(IMAGES[:5])
+    asked = IMAGES[:200]
+    for each in (model, loads(dumps(model)), copy.copy(model)):
+        np.testing.assert_array_equal(each.predict_many(asked), fixed.predict_many(asked))
+        np.testing.assert_allclose(each.scores_many(asked), fixed.scores_many(asked), atol=1e-9)
 
 
-# -- few images ----------------------------------------------------------------------------------
+def test_a_draft_is_no_part_of_the_state():
+    """Files do not depend on what was asked or removed, and settings apply to it at once."""
+    model, unasked = (learn(of_digits(warm_up=300, ridge=3.0), 120) for _ in range(2))
+    model.predict_one(IMAGES[0])
+    learn(model, 120, 150)
+    model.predict_one(IMAGES[0])
+    model.unlearn_many(IMAGES[120:150], LABELS[120:150])
+    assert dumps(model) == dumps(unasked)
+    for image, label, w in ((130, LABELS[130], 1.0), (3, LABELS[3], 2.0), (3, 11, 1.0)):
+        remove = functools.partial(model.unlearn_many, IMAGES[[image]], [label], w)
+        laws.assert_refused(remove, model, r"^X\[0\] with label .* among the 120 warm-up images")
+    model.ridge = 1e4
+    assert model.ridge_ == 1e4
+    assert "120 of 300 warm-up images" in repr(model)
+    assert "warm-up" not in repr(learn(model, 120, 300))
 
 
-def accuracies(draw, counts, **settings):
-    """Return accuracies after numbers of digits, of which a third have a wrong label."""
-    random = np.random.default_rng(draw)
-    order = random.permutation(len(IMAGES))
-    noisy = np.where(random.random(len(LABELS)) < 0.3, random.permutation(LABELS), LABELS)
-    model = ShallowConvClassifier.from_preset("digits", n_hidden=200, warm_up=150, **settings)
-    found = []
-    for start, end in itertools.pairwise([0, *counts]):
-        part = order[start:end]
-        model.learn_many(IMAGES[part], noisy[part])
-        found.append(np.mean(model.predict_many(IMAGES[order[-300:]]) == LABELS[order[-300:]]))
-    return np.array(found)
+def test_images_of_another_shape_than_the_held_ones_do_not_merge():
+    hidden = HiddenLayer(5, "difference")
+    model = ShallowConvClassifier(ConvolutionalFeatures(padding=3), hidden, warm_up=9)
+    other = learn(model.clone(), 2)
+    for network in (learn(model.clone(), 12), model.clone().merge(other)):
+        with pytest.raises(ValueError, match=r"shape \(9, 9, 1\), expected \(8, 8, 1\)"):
+            network.predict_many(np.ones((1, 9, 9)))
+        wide = laws.fitted(model.clone(), np.ones((2, 9, 9)), [1, 2])
+        laws.assert_refused(lambda n=network, w=wide: n.merge(w), network, r"expected \(8, 8, 1\)")
 
 
-def test_more_images_make_no_worse_network():
-    """Neither in the warm-up, as images become as many as hidden units, nor after it."""
-    counts = (100, 149, 150, 200, 300, 450)
-    small_ridge = accuracies(0, counts, ridge=1e-9)
-    assert small_ridge[0] - small_ridge[3] > 0.2
-    settings = {"ridge": 1e-9, "few_images_ridge": 1e-3}
-    mean = np.mean([accuracies(draw, counts, **settings) for draw in range(3)], axis=0)
-    assert (np.maximum.accumulate(mean) - mean).max() < 0.03
-    assert mean[-1] > mean[0] + 0.05
+def test_a_network_warns_while_it_answers_from_pixels_that_tell_no_classes_apart():
+    random = np.random.default_rng(0)
+    images, labels = random.random((60, 16, 16)), random.integers(0, 4, 60)
+    model = ShallowConvClassifier.from_preset("mnist", n_hidden=30)
+    told = {20: "names [0-9] of 20 images .* For photos, learn embedd", 40: "hardly recognises"}
+    quiet = contextlib.nullcontext()
+    for count in range(18, 42):
+        model.learn_many(images[model.count : count], labels[model.count : count])
+        with pytest.warns(DataWarning, match=told[count]) if count in told else quiet:
+            model.predict_one(images[0])
+
+
+@pytest.mark.parametrize("labels", [LABELS, np.zeros(80, dtype=int), np.arange(80) < 3], ids=len)
+def test_a_network_does_not_warn_if_pixels_tell_classes_apart_or_there_is_one_class(labels):
+    model = ShallowConvClassifier.from_preset("digits")
+    for rows in (slice(0, 20), slice(20, 40), slice(40, 80)):
+        model.learn_many(IMAGES[rows], labels[rows])
+        model.predict_one(IMAGES[-1])
+
+
+def test_features_of_few_or_equal_images_are_reported():
+    model = of_digits(warm_up=200)
+    learn(model, 29)
+    with pytest.warns(UserWarning, match="from few images. 29 images, expected at least 100"):
+        model.fix_features()
+    model = of_digits()
+    with pytest.warns(UserWarning, match=r"hidden units are 0 .* 40 of 40 .*more varied images"):
+        model.learn_many(np.zeros((40, 8, 8)), ["nothing"] * 40)
+    assert model.features_fixed
+
+
+# -- few images ------------------------------------------------------------------------------------
 
 
 def test_the_ridge_of_few_images():
-    """It is in force below three images a unit, in any order, and no part of exactness after it."""
-    settings = {"n_hidden": 20, "warm_up": 30, "ridge": 1e-3}
-    network = functools.partial(ShallowConvClassifier.from_preset, "digits", **settings)
-    model = learn(network(few_images_ridge=0.5), 59)
-    assert (model.ridge, model.ridge_, loads(dumps(model)).ridge_) == (1e-3, 0.5, 0.5)
-    same = learn(model.empty(), 59)
-    always, never = network(ridge=0.5), network()
-    for each in (always, never):
-        learn(each, 59)
-    np.testing.assert_array_equal(model.scores_many(IMAGES), always.scores_many(IMAGES))
-    for each in (model, same):
-        each.learn_one(IMAGES[59], LABELS[59])
-    learn(never, 59, 60)
-    assert model.ridge_ == 1e-3
-    np.testing.assert_allclose(model.scores_many(IMAGES), never.scores_many(IMAGES), atol=1e-9)
-    model.unlearn_one(IMAGES[59], LABELS[59])
-    assert model.ridge_ == 0.5
-    # Predicted, then learnt: as one by one.
-    one, many = (learn(same.empty(), 50) for _ in range(2))
+    """It changes in the middle of a batch, too, and is in force in the warm-up."""
+    one, many = (
+        learn(of_digits(n_hidden=20, ridge=1e-3, few_images_ridge=0.5), 50) for _ in range(2)
+    )
     labels = []
     for image, label in zip(IMAGES[50:70], LABELS[50:70], strict=True):
         labels.append(one.predict_one(image))
         one.learn_one(image, label)
     assert many.predict_learn_many(IMAGES[50:70], LABELS[50:70]).tolist() == labels
     assert one.ridge_ == many.ridge_ == 1e-3
-    assert difference(one, many) < 1e-9
     # One that has learnt few, and one that has learnt many.
-    few = learn(same.empty(), 70, 80)
+    few = learn(one.empty(), 70, 80)
     assert difference(few, one) > 0.0
     assert learn(one, 70, 80).difference(many.merge(few)) < 1e-9
-    assert few.ridge_ == 0.5
     assert few.merge(many).ridge_ == 1e-3
+    draft, known = (learn(small(300, 300, ridge=ridge), 150) for ridge in (1e-9, 1e-2))
+    vars(draft)["few_images_ridge"] = 1e-2
+    np.testing.assert_array_equal(draft.scores_many(IMAGES), known.scores_many(IMAGES))
+    draft.ridge = 1e-4
+    assert draft.few_images_ridge is None
 
 
-def test_a_ridge_of_the_user_holds_for_few_images_too():
-    for name in SHAPES:
-        preset = ShallowConvClassifier.from_preset(name)
-        assert preset.few_images_ridge == (None if name in ("digits", "mnist-paper") else 1e-4)
-        assert ShallowConvClassifier.from_preset(name, ridge=2.0).few_images_ridge is None
-    model = learn(small(warm_up=20, ridge=1e-3), 30)
-    vars(model)["few_images_ridge"] = 2.0
-    model.ridge = 1e-4
-    assert (model.ridge_, model.few_images_ridge) == (1e-4, None)
-    for bad, error in ((0.0, ValueError), (-1, ValueError), ("auto", TypeError)):
-        with pytest.raises(error, match="few_images_ridge"):
-            ShallowConvClassifier(few_images_ridge=bad)
+# -- forms of images -------------------------------------------------------------------------------
+
+IMAGE_FORMS = {
+    "arrays": lambda X: [{"image": image} for image in X],
+    "flat": lambda X: X.reshape(len(X), -1),
+    "positions": lambda X: [dict(enumerate(row)) for row in X.reshape(len(X), -1).tolist()],
+    "pairs": lambda X: [dict(np.ndenumerate(image)) for image in X],
+    "frame": lambda X: pd.DataFrame(X.reshape(len(X), -1)),
+}
 
 
-# -- frames of a camera ---------------------------------------------------------------------------
+@pytest.mark.parametrize("form", IMAGE_FORMS)
+@pytest.mark.parametrize("shape", [(8, 10, 3), (8, 10)])
+def test_images_of_any_form_go_by_the_shape_of_images_as_they_come(form, shape):
+    """Not as the filters meet them, after they were made smaller and greyed."""
+    images = np.random.default_rng(0).integers(0, 256, (40, *shape)).astype(float)
+    labels, X = list("abcd" * 10), IMAGE_FORMS[form](images)
+    settings = {"downsample": 2, "scale": 255.0, "grey_channel": len(shape) == 3, "whitening": 0.1}
+    model = small(before=ImagePreprocessing(**settings), filters=Patches(5, size=3), pool_size=2)
+    # Rows of pixels come after an array, or a setting tells their shape.
+    told, shown = model.clone({"image_shape": shape}), model.clone()
+    for each, rows in ((model, images), (told, X), (shown, X)):
+        first = X if each is told else [{"image": image} for image in images]
+        for batch, part in ((first, slice(0, 7)), (rows, slice(7, 31)), (rows, slice(31, 40))):
+            each.learn_many(batch[part], labels[part])
+        np.testing.assert_allclose(each.scores_many(images), model.scores_many(images), atol=1e-6)
+        assert list(each.predict_many(X)) == list(model.predict_many(images))
 
 
 def frames(n, classes=3, shape=(24, 24, 3)):
@@ -430,149 +400,244 @@ def frames(n, classes=3, shape=(24, 24, 3)):
     return images, labels
 
 
-def network_of_frames(n=40, preset="svhn", **settings):
-    settings = {"n_hidden": 30, "warm_up": 30, "filters": Patches(6)} | settings
-    model, (X, y) = ShallowConvClassifier.from_preset(preset, **settings), frames(n)
-    model.learn_many(X, y)
-    return model
+def test_frames_of_another_shape_are_refused_without_sums_too():
+    """A preset takes images of any shape, and from the first one on, of this shape."""
+    X, y = frames(30)
+    model = laws.fitted(of_digits(filters=Patches(6)), X, y)
+    small = answers_only(model)
+    assert np.mean(model.predict_many(X) == y) > 0.9
+    np.testing.assert_array_equal(small.predict_many(X), model.predict_many(X))
+    assert small.predict_one({"image": X[1]}) == model.predict_one(X[1])
+    for each in (model, loads(dumps(small))):
+        for shape in ((25, 25, 3), (3, 24, 24), (24, 24, 4), (24, 24)):
+            with pytest.raises(ValueError, match=r"expected \(24, 24, 3\).*convert its channels"):
+                each.predict_many(np.zeros((2, *shape), np.uint8))
 
 
-def test_equal_frames_in_the_warm_up_are_reported():
-    model = network_of_frames(0)
-    with pytest.warns(UserWarning, match=r"hidden units are 0 .* 30 of 30 .*more varied images"):
-        model.learn_many(np.zeros((40, 24, 24, 3), np.uint8), ["nothing"] * 40)
-    assert model.features_fixed
-    model = network_of_frames(29, warm_up=200)
-    with pytest.warns(UserWarning, match="from few images. 29 images, expected at least 100"):
-        model.fix_features()
+def test_a_single_frame():
+    """It is learnt as an array, also within a wrapper, and is no batch."""
+    (X, y), model = frames(40), of_digits(filters=Patches(6))
+    refused = r"of shape \(24, 24, 3\).*X\[None\]"
+    laws.assert_refused(lambda: model.learn_many(X[0], ["mug"]), model, refused)
+    # Rows of pixels have the shape of the preset, other arrays their own.
+    for first in (X[0, ..., 0], IMAGES[0], IMAGES[0].ravel()):
+        of_digits().learn_one(first, "mug")
+    model = laws.fitted_by_row(CalibratedClassifier(model), X, y.tolist())
+    assert model.predict_one(X[1]) == model.predict_one({"image": X[1]}) == y[1]
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+ONE = np.ones((1, 8, 8))
+BAD_CALLS = [
+    ("learn_many", (np.ones((2, 9, 8)), [1, 2]), ValueError, "shape"),
+    ("learn_many", (np.ones((2, 8, 8)), [1]), ValueError, "1 labels, expected 2"),
+    ("learn_many", (ONE, [float("nan")]), ValueError, "is nan, expected a label"),
+    ("learn_many", (ONE, ["new"], [-1.0]), ValueError, "at least 0"),
+    ("learn_many", (ONE, [[1]]), TypeError, "hashable"),
+    ("learn_many", (ONE, [1], None, "noon"), TypeError, "'noon'"),
+    ("learn_one", ({}, 1), ValueError, "no pixels"),
+    *(("learn_one", (ONE[0], 1, w), TypeError, "w is .*, expected one n") for w in (None, ONE[0])),
+    *(("unlearn_one", (ONE[0], 1, w), TypeError, "w is .*, expected one") for w in (None, ONE[0])),
+    ("predict_many", (np.ones((2, 9, 8)),), ValueError, "shape"),
+    ("transform_many", (np.ones((2, 9, 9)),), ValueError, "shape"),
+    ("merge", (LeastSquaresClassifier(),), TypeError, "LeastSquaresClassifier"),
+]
+
+
+@pytest.mark.parametrize("learnt", [0, 10, 40])
+@pytest.mark.parametrize(("method", "arguments", "error", "message"), BAD_CALLS, ids=str)
+def test_bad_calls_leave_the_state_untouched(learnt, method, arguments, error, message):
+    model = learn(of_digits(image_shape=(8, 8), half_life=9.0), learnt)
+    laws.assert_refused(lambda: getattr(model, method)(*arguments), model, message, error)
+
+
+PLAIN = {"normalize": False, "before_pooling": 1.0, "after_pooling": 1.0}
+OF_FIVE = HiddenLayer.from_examples(np.eye(5), list("ababa"), 4)
+
+
+@pytest.mark.parametrize(
+    ("preprocessing", "features", "images", "message"),
+    [
+        ({}, {"filters": Patches(5, size=9)}, np.ones((1, 8, 8)), "size=9 exceeds images of 8 x 8"),
+        ({"downsample": 3}, {}, np.ones((1, 8, 8)), "multiples of downsample=3"),
+        ({"downsample": 2}, {"image_shape": (8, 8)}, np.ones((1, 8, 8)), r"expected \(8, 8\)"),
+        ({}, {"image_shape": (9, 9)}, np.ones((1, 9, 9)), r"expected \(8, 8\)"),
+        ({"grey_channel": True, "image_shape": (8, 8, 2)}, {}, np.ones((1, 8, 8, 2)), "3 .RGB"),
+        ({}, {"filters": np.ones((2, 3, 3, 5))}, np.ones((1, 8, 8)), "1 channels, expected 5"),
+        ({}, {}, np.ones((1, 8, 8)), "expected 5 as in the examples"),
+    ],
+)
+def test_images_that_can_never_be_learnt_are_not_held(preprocessing, features, images, message):
+    """Else the end of the warm-up would be refused, however the stream went on."""
+    with pytest.raises(ValueError, match=message):
+        ShallowConvClassifier(
+            ConvolutionalFeatures(pool_size=3, padding=4, **features),
+            OF_FIVE,
+            preprocessing=ImagePreprocessing(**{"image_shape": (8, 8), **preprocessing}),
+        ).learn_many(images, [1])
 
 
 def test_a_network_that_memory_cannot_hold_is_refused_at_the_first_image(monkeypatch):
     monkeypatch.setattr(checks, "memory_limit", lambda: 1e6)
-    model, (X, y) = network_of_frames(0, n_hidden=1000), frames(1)
-    laws.assert_refused(lambda: model.learn_many(X, y), model, "smaller n_hidden")
-    network_of_frames(29)
+    model = of_digits(n_hidden=1000)
+    learn(model, 0)
+    laws.assert_refused(lambda: learn(model, 1), model, "smaller n_hidden")
+    learn(of_digits(), 29)
 
 
-@pytest.mark.parametrize("preset", ["svhn", "digits"])
-@pytest.mark.parametrize("shape", [(25, 25, 3), (3, 24, 24), (24, 24, 4), (24, 24)])
-def test_frames_of_another_shape_are_refused_without_sums_too(preset, shape):
-    model = network_of_frames(preset=preset, filters="hand-designed")
-    small, X = answers_only(model), frames(5)[0]
-    np.testing.assert_array_equal(small.predict_many(X), model.predict_many(X))
-    assert small.predict_one({"image": X[1]}) == model.predict_one(X[1])
-    for each in (model, loads(dumps(small))):
-        with pytest.raises(ValueError, match=r"expected \(24, 24, 3\).*convert its channels"):
-            each.predict_many(np.zeros((2, *shape), np.uint8))
-
-
-@pytest.mark.parametrize("n_learnt", [0, 10, 40])
-@pytest.mark.parametrize("wrap", [lambda model: model, CalibratedClassifier])
-def test_a_single_frame(n_learnt, wrap):
-    model, (X, y) = wrap(network_of_frames(n_learnt)), frames(40)
-    model.predict_one(X[0])
-    for call in (lambda: model.learn_many(X[0], ["mug"]), lambda: model.learn_one({}, "mug")):
-        message = r"X is an image of shape \(24, 24, 3\).*X\[None\]|no pixels|named pixels"
-        laws.assert_refused(call, model, message)
-    for x in (X[0].tolist(), "frame.png"):
-        laws.assert_refused(lambda x=x: model.learn_one(x, 1), model, "np.asarray", TypeError)
-    bad = X[0] * np.nan
-    laws.assert_refused(lambda: model.learn_one(bad, 1), model, "Leave the image out")
-    model.learn_one(X[0], y[0])
-    if n_learnt:
-        with pytest.raises(ValueError, match="no pixels"):
-            model.predict_one({})
-        assert model.predict_one(X[1]) == model.predict_one({"image": X[1]}) == y[1]
-
-
-# -- presets --------------------------------------------------------------------------------------
-
-SHAPES = {
-    "mnist": (28, 28),
-    "mnist-paper": (28, 28),
-    "norb": (96, 96, 2),
-    "svhn": (32, 32, 3),
-    "cifar10": (32, 32, 3),
-    "digits": (8, 8),
+PARTS = {
+    "all": (
+        {"downsample": 2, "scale": 16.0, "whitening": 0.1},
+        {"filters": ("hand-designed", Patches(5, size=3)), "channels": "joint"},
+    ),
+    "single precision": (
+        {"scale": 16.0, "whitening": 0.1, "dtype": "float32"},
+        {"filters": Patches(5, size=3), "dtype": "float32"},
+    ),
 }
 
 
-def striped(n_images, shape, dtype=np.uint8):
-    """Noise with stripes along rows or columns, in every channel: two classes."""
-    random = np.random.default_rng(len(shape))
-    images = random.integers(0, 100, (n_images, *shape))
-    labels = random.integers(0, 2, n_images)
-    stripes = 100 * (np.arange(shape[0]) // (shape[0] // 8) % 2)
-    for image, label in zip(images, labels, strict=True):
-        image.swapaxes(0, 1 - label)[...] += stripes.reshape(-1, *[1] * (len(shape) - 1))
-    return images.astype(dtype), np.array(["across", "down"])[labels]
+def network(parts="all", learnt=0):
+    preprocessing, features = PARTS[parts]
+    return small(
+        learnt=learnt, before=ImagePreprocessing(image_shape=(8, 8), **preprocessing), **features
+    )
+
+
+def largest_held(parts):
+    """Return by how much digits can be multiplied and still be held, as a power of 10."""
+    for exponent in range(140, 0, -1):
+        with contextlib.suppress(ValueError):
+            network(parts).learn_many(IMAGES[35:36] * 10.0**exponent, LABELS[35:36])
+            return 10.0**exponent
+    return 1.0
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("parts", PARTS)
+def test_what_is_held_can_be_learnt_when_the_warm_up_ends(parts, turned):
+    """However large a pixel is held; filters of another network merge all images or none."""
+    largest = IMAGES[35:36] * largest_held(parts)
+    fixed, waiting = network(parts, learnt=30), network(parts, learnt=5)
+    waiting.learn_many(largest, LABELS[35:36])
+    models = (waiting, fixed) if turned else (fixed, waiting)
+    before = [pickle.dumps(model) for model in models]
+    merged = False
+    with contextlib.suppress(ValueError):
+        merged = models[0].merge(models[1]).count == 36
+    assert [pickle.dumps(model) for model in models][merged:] == before[merged:]
+    alone = laws.fitted(network(parts), largest, LABELS[35:36])
+    assert learn(alone, 10, 50).count == 41
 
 
 @pytest.mark.parametrize(
-    ("name", "n_features"),
+    ("hidden", "n_learnt", "size", "weight", "message"),
     [
-        # C P ceil((J - W + Q - 2 x ring) / D)^2 with Tables 1 and 2 of the paper.
-        ("mnist", 60 * 10 * 10),
-        ("mnist-paper", 60 * 15 * 15),
-        ("norb", 2 * 60 * 13 * 13),
-        ("svhn", 4 * 96 * 5 * 5),
-        ("cifar10", 4 * 96 * 8 * 8),
+        (HiddenLayer(10, "gaussian", "cube"), 30, 1e57, 1.0, r"[Rr]escale"),
+        (HiddenLayer(10, "gaussian", "square"), 30, 1e55, 1e149, r"[Rr]escale"),
+        # Pixels must fit the precision of the hidden layer, too, also before it is made.
+        (HiddenLayer(10, "difference", dtype="float32"), 0, 1e45, 1.0, r"dtype='float32'.*Rescale"),
+        (HiddenLayer(10, "difference", dtype="float32"), 30, 1e45, 1.0, r"dtype='float32'.*Rescal"),
     ],
 )
-def test_the_number_of_features_follows_from_the_geometry(name, n_features):
-    model = ShallowConvClassifier.from_preset(name)
-    assert model.features.n_features(model.preprocessing.output_shape(SHAPES[name])) == n_features
+@pytest.mark.parametrize("row", [0, 19, 45])
+def test_images_that_are_refused_halfway_leave_nothing_learnt_or_held(
+    monkeypatch, hidden, n_learnt, size, weight, message, row
+):
+    """In blocks, of which only one is refused."""
+    monkeypatch.setattr("onlinels.network.stages.BLOCK_IMAGES", 20)
+    model = ShallowConvClassifier(ConvolutionalFeatures(**PLAIN), hidden, warm_up=25)
+    model.learn_many(IMAGES[:n_learnt], LABELS[:n_learnt])
+    images, w = IMAGES[30:80].copy(), np.ones(50)
+    images[row] *= size
+    w[row] = weight
+    laws.assert_refused(lambda: model.learn_many(images, LABELS[30:80], w), model, message)
+    learn(model, 30, 80)
+    assert model.count == n_learnt + 50
 
 
-@pytest.mark.parametrize("name", the_rest_slow(sorted(SHAPES), 3))
-def test_small_versions_learn_images_of_the_genuine_shape(name):
-    images, labels = striped(80, SHAPES[name])
-    settings = {"n_hidden": 40, "warm_up": 30, "ridge": "paper"}
-    if name != "digits":
-        settings |= {"filters": Patches(6), "stride": 7}
-    if name == "cifar10":
-        # A whitening of 30 images that amplifies every direction fits nothing but these.
-        settings |= {"whitening": 10.0, "normalize": False}
-    precision, scores = "float64" if name == "digits" else "float32", []
-    # Whitening takes a second a time.
-    dtypes = (np.uint8, np.int64, np.float32, np.float64)[:: 4 if name == "cifar10" else 1]
-    for dtype in dtypes:
-        model, X = ShallowConvClassifier.from_preset(name, **settings), images.astype(dtype)
-        model.learn_many(X[:20], labels[:20])
-        model.learn_many(X[20:60], labels[20:60])
-        assert model.transform_many(X[:2]).dtype == precision
-        assert np.mean(model.predict_many(X[60:]) == labels[60:]) > 0.8
-        scores.append(model.scores_many(X[60:]))
-        flat = X[60:].reshape(20, -1)
-        np.testing.assert_array_equal(model.scores_many(flat), scores[-1])
-        one = list(model.scores_one({"image": X[60]}).values())
-        np.testing.assert_allclose(one, scores[-1][0], atol=1e-2)
-    for other in scores[1:]:
-        np.testing.assert_allclose(other, scores[0], atol=1e-2)
+def test_images_held_that_cannot_be_learnt_stay_held():
+    features = ConvolutionalFeatures(np.ones((20, 3, 3)), pool_size=1, **PLAIN)
+    hidden = HiddenLayer(30, "difference", activation="cube", dtype="float32")
+    model = ShallowConvClassifier(features, hidden, LeastSquaresClassifier(1.0), warm_up=20)
+    model.learn_many(IMAGES[:12] * 6e10, LABELS[:12])
+    learn_more = functools.partial(model.learn_many, IMAGES[12:30] * 6e10, LABELS[12:30])
+    for call in (learn_more, model.fix_features):
+        laws.assert_refused(call, model, "float32")
 
 
-def test_a_network_warns_while_it_answers_from_pixels_that_tell_no_classes_apart():
-    random = np.random.default_rng(0)
-    images, labels = random.random((60, 16, 16)), random.integers(0, 4, 60)
-    model = ShallowConvClassifier.from_preset("mnist", n_hidden=30)
-    model.learn_many(images[:19], labels[:19])
-    model.predict_one(images[0])
-    model.learn_one(images[19], labels[19])
-    with pytest.warns(DataWarning, match="names [0-9] of 20 images .* For photos, learn embedd"):
-        model.predict_one(images[0])
-    model.learn_many(images[20:39], labels[20:39])
-    model.predict_one(images[0])
-    model.learn_many(images[39:], labels[39:])
-    with pytest.warns(DataWarning, match="hardly recognises"):
-        model.predict_many(images[:2])
+# -- networks that do not merge --------------------------------------------------------------------
+
+WHITENED = {"whitening": 0.1}
+OTHERS = [
+    ("preprocessing", Patches(5, size=3), {"scale": 16.0}),
+    ("preprocessing", Patches(5, size=3), {"whitening": 0.2}),
+    ("features", Patches(6, size=3), WHITENED),
+    ("features", (Patches(5, size=3), Patches(5, size=3)), WHITENED),
+    ("features", Patches(5, size=3, whitening=0.1), WHITENED),
+    ("features", np.ones((5, 3, 3)), WHITENED),
+]
 
 
-@pytest.mark.parametrize("n_images", [20, 40, 80])
-def test_a_network_does_not_warn_if_pixels_tell_classes_apart_or_there_is_one_class(n_images):
-    model = ShallowConvClassifier.from_preset("digits")
-    model.learn_many(IMAGES[:n_images], LABELS[:n_images])
-    models = [model, model.clone(), model.clone()]
-    models[1].learn_many(IMAGES[:n_images], np.zeros(n_images, dtype=int))
-    models[2].learn_many(IMAGES[:n_images], np.arange(n_images) < 3)
-    for each in models:
-        each.predict_one(IMAGES[-1])
+def of_parts(filters, preprocessing=WHITENED):
+    return small(before=ImagePreprocessing(**preprocessing), filters=filters)
+
+
+@pytest.mark.parametrize("learnt", [10, 30])
+@pytest.mark.parametrize(("name", "filters", "preprocessing"), OTHERS)
+def test_networks_of_other_parts_do_not_merge(learnt, name, filters, preprocessing):
+    model, other = learn(of_parts(Patches(5, size=3)), learnt), of_parts(filters, preprocessing)
+    message = rf"different settings \({name}: "
+    laws.assert_refused(lambda: model.merge(other), model, message)
+
+
+@pytest.mark.parametrize("learnt", [6, 40])
+def test_networks_of_the_same_images_do_not_differ(learnt):
+    """Those of other warm-up images do, and do not merge."""
+    model = learn(small(), learnt)
+    other = copy.copy(model)
+    assert model.difference(other) == 0.0
+    learn(other, 40, 44)
+    assert model.difference(other) > 1e-3
+    other.unlearn_many(IMAGES[40:44], LABELS[40:44])
+    assert difference(model, other) < 1e-9
+    model.ridge = other.ridge = "auto"
+    model.select_ridge()
+    other.select_ridge()
+    assert model.difference(other) < 1e-6
+    learn(model, 40, 60)
+    late = learn(small(ridge="auto"), 60, 90)
+    for call in (model.merge, model.difference):
+        laws.assert_refused(lambda call=call: call(late), model, "different fixed features, made f")
+    longer = small(21, ridge="auto")
+    laws.assert_refused(lambda: model.merge(longer), model, "warm_up: 20 and 21")
+
+
+def test_networks_merge_whose_input_weights_two_machines_made_of_the_same_images():
+    model = small(learnt=40)
+    other, expected = loads(dumps(model)), model + model
+    hidden = other._stage.hidden
+    made = replace(hidden._made, landmarks=hidden._made.landmarks * (1.0 + 1e-15))
+    vars(hidden).update(_made=made, input_weights=made)
+    np.testing.assert_array_equal((model + other).output_weights, expected.output_weights)
+
+
+@pytest.mark.parametrize("read", [lambda said: said, lambda said: pickle.loads(said["pickled"])])
+def test_networks_of_format_3_go_on(read):
+    """One in its warm-up, which had answered, and one after it."""
+    path = Path(__file__).parent / "networks_of_format_3.npz.gz"
+    said = loads(gzip.decompress(path.read_bytes()))
+    models, expected, images = read(said), said["told"], IMAGES[:, 2:6:2, 2:6:2]
+    waits, fixed = models["waits"], models["fixed"]
+    np.testing.assert_allclose(waits.predict_proba_many(images[:3]), expected["waits"], atol=1e-9)
+    np.testing.assert_allclose(fixed.scores_many(images[:3]), expected["fixed"], atol=1e-9)
+    assert (waits.count, waits.features_fixed, waits.image_shape) == (4, False, (2, 2))
+    assert (fixed.count, fixed.features_fixed, fixed.ridge_) == (8, True, 0.5)
+    for model in (waits, fixed):
+        with pytest.raises(ValueError, match=r"expected \(2, 2, 1\)"):
+            learn(model, 2)
+        model.learn_many(images[8:40], LABELS[8:40], t=np.arange(8.0, 40.0))
+        assert model.features_fixed
+        again = loads(dumps(model))
+        np.testing.assert_array_equal(again.scores_many(images), model.scores_many(images))

@@ -1,6 +1,7 @@
 """Assignments to settings: every public estimator obeys or refuses them, as its mutate does."""
 
 import copy
+import functools
 import inspect
 import pickle
 import re
@@ -8,8 +9,6 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from river import metrics
 
 import onlinels
@@ -28,7 +27,8 @@ from onlinels.forecasting import DirectForecaster
 from onlinels.images import ImagePreprocessing, Patches
 from onlinels.lessons import LessonBook
 from support import digits_network, laws, savable_models
-from support.strategies import KINDS, examples
+from support.slow import pairs_in_turn
+from support.strategies import KINDS
 
 REFUSALS = AttributeError, TypeError, ValueError
 VALUES = [3.0, 5, True, "equal", None, KFold(3), object()]
@@ -127,104 +127,79 @@ def with_ridge(model, ridge):
     return model.clone({"ridge": ridge})
 
 
-def assert_alike(model, expected):
-    np.testing.assert_allclose(model.output_weights, expected.output_weights, atol=1e-9)
-    np.testing.assert_allclose(model.intercept, expected.intercept, atol=1e-9)
-
-
 # The ridge decays with the rows: a new one is whole.
 FADING = [
     name for name in OWN if name.startswith("recursive") and ("factor" in name or "half" in name)
 ]
 CHANGED = [name for name in OWN if OWN[name] in RIDGE_CHANGES and name not in FADING]
+CHANGES = {
+    "assigned": setattr,
+    "mutated": lambda model, name, value: model.mutate({name: value}),
+}
 
 
-@pytest.mark.parametrize("name", CHANGED)
-def test_a_ridge_makes_the_model_that_was_made_with_it(name):
-    expected = learnt(name, with_ridge(made(name), 2.5))
-    model = learnt(name, made(name))
-    model.ridge = 2.5
+@pytest.mark.parametrize(("name", "change"), pairs_in_turn(CHANGED, CHANGES))
+@pytest.mark.parametrize("n_before", [0, 1])
+def test_a_ridge_makes_the_model_that_was_made_with_it(name, change, n_before):
+    model, expected = made(name), with_ridge(made(name), 2.5)
+    for number in range(2):
+        if number == n_before:
+            CHANGES[change](model, "ridge", 2.5)
+        learnt(name, model)
+        learnt(name, expected)
     assert model.ridge == 2.5
-    assert_alike(model, expected)
-    if hasattr(model, "mutate"):
-        mutated = learnt(name, made(name))
-        mutated.mutate({"ridge": 2.5})
-        assert_alike(mutated, expected)
+    np.testing.assert_allclose(model.output_weights, expected.output_weights, atol=1e-9)
+    np.testing.assert_allclose(model.intercept, expected.intercept, atol=1e-9)
 
 
-CHANGES = [
-    lambda network, ridge: setattr(network, "ridge", ridge),
-    lambda network, ridge: network.mutate({"ridge": ridge}),
-    lambda network, ridge: setattr(network.classifier, "ridge", ridge),
-    lambda network, ridge: network.mutate({"classifier": {"ridge": ridge}}),
-]
+NAN, INF = float("nan"), float("inf")
+USUAL = {
+    bool: [1, "yes", None],
+    int: [0, -1, 2.5, "3", True, None],
+    float: [NAN, INF, -1.0, "x", True, None],
+    str: ["no such thing", 3, None],
+    type(None): ["no such thing", -1, NAN],
+}
+"""What no setting of a type can be; the type of its default."""
+
+UNUSUAL = {
+    "ridge": [-1.0, NAN, None, "2.0", True, 10**400],
+    "half_life": [0.0, timedelta(0), timedelta(-1), INF, "week", True],
+    "forgetting_factor": [0.0, 1.5, NAN, "slow", True],
+    "priors": ["no such thing", {"a": -1.0}],
+    "seed": [-1, 2.5, None],
+    **{name: [-1, 1.5] for name in ("padding", "drop_ring")},
+    **{name: [0.0, NAN, "x"] for name in ("before_pooling", "after_pooling", "scale", "whitening")},
+    **{name: [8, (8, 0), (8.0, 8), (8, 8, 1, 1)] for name in ("image_shape", "window_shape")},
+    "normalize": ["sum", 2, None],
+    "warm_up": [0, 1, 2.5, None],
+    "few_images_ridge": [0.0, "auto"],
+    "max_features": [0, 8.0, True],
+    "prefix": [None, 3],
+    "scaling": ["no such thing", 3],
+    "timestamp": [],
+}
+CLONED = {kind: name for name, kind in OWN.items() if hasattr(kind, "clone")}
 
 
-@examples(30)
-@given(
-    st.lists(st.integers(1, 30), min_size=1, max_size=4),
-    st.integers(0, 4),
-    st.sampled_from(CHANGES),
-    st.sampled_from([1e-3, 7.0, "paper"]),
-    st.booleans(),
-)
-def test_a_network_obeys_its_ridge_whenever_it_changes(sizes, place, change, ridge, asks):
-    """Before, at and after the warm-up of 20 images, the ridge set anywhere."""
-    model, expected = digits_network.small(), digits_network.small(ridge=ridge)
-    start = 0
-    for number, size in enumerate([*sizes, 20]):
-        if number == min(place, len(sizes)):
-            change(model, ridge)
-        for each in (model, expected):
-            digits_network.learn(each, start, start + size)
-        if asks:
-            model.predict_many(digits_network.IMAGES[:3])
-        start += size
-    assert model.ridge == model.classifier.ridge == ridge
-    scores = [each.scores_many(digits_network.IMAGES[100:110]) for each in (model, expected)]
-    np.testing.assert_allclose(*scores, atol=1e-7)
+@pytest.mark.parametrize("name", CLONED.values())
+def test_a_setting_refuses_by_its_name_what_it_cannot_be(name):
+    """When a model is made, and later, if the setting can change."""
+    model, taught = made(name), learnt(name, made(name))
+    for setting, parameter in inspect.signature(OWN[name]).parameters.items():
+        usual = USUAL.get(type(parameter.default), [None])
+        for value in UNUSUAL.get(setting, usual):
+            with pytest.raises((TypeError, ValueError), match=setting):
+                model.clone({setting: value})
+            for change in CHANGES.values():
+                call = functools.partial(change, taught, setting, value)
+                laws.assert_refused(call, taught, setting, REFUSALS)
 
 
-@pytest.mark.parametrize("ridge", [-1.0, float("nan"), None, "2.0", True, 10**400, KFold(3)])
-@pytest.mark.parametrize("n_rows", [0, 10, 40, 255])
-def test_a_bad_ridge_that_is_set_later_is_refused_at_once(ridge, n_rows):
-    model = digits_network.small(learnt=n_rows)
-    for change in CHANGES[:3]:
-        laws.assert_refused(lambda: change(model, ridge), model, "ridge=", REFUSALS)  # noqa: B023
-    for accumulator in ("gram", "recursive"):
-        linear = LeastSquaresClassifier(accumulator=accumulator)
-        linear.learn_many(np.random.default_rng(0).normal(size=(n_rows, 3)), [*range(n_rows)])
-        for change in CHANGES[:2]:
-            laws.assert_refused(lambda: change(linear, ridge), linear, "ridge=", REFUSALS)  # noqa: B023
-
-
-BAD_SETTINGS = [
-    ({"accumulator": "grahm"}, ValueError, "accumulator='grahm' is not known"),
-    ({"accumulator": None}, ValueError, "accumulator=None is not known"),
-    ({"fit_intercept": "yes"}, TypeError, "fit_intercept='yes' must be a bool"),
-    ({"forgetting_factor": 0.0}, ValueError, "above 0"),
-    ({"forgetting_factor": 1.5}, ValueError, "at most 1"),
-    ({"forgetting_factor": float("nan")}, ValueError, "forgetting_factor=nan"),
-    ({"forgetting_factor": "slow"}, TypeError, "forgetting_factor='slow'"),
-    ({"forgetting_factor": True}, TypeError, "forgetting_factor=True"),
-    ({"half_life": 0.0}, ValueError, "half_life=0.0 must be positive"),
-    ({"half_life": timedelta(0)}, ValueError, "positive"),
-    ({"half_life": timedelta(-1)}, ValueError, r"half_life=datetime.timedelta\(days=-1\) must"),
-    ({"half_life": float("inf")}, ValueError, "finite"),
-    ({"half_life": "week"}, TypeError, "half_life='week'"),
-    ({"half_life": True}, TypeError, "half_life=True"),
-    ({"forgetting_factor": 0.9, "half_life": 5.0}, ValueError, "both set"),
-    ({"max_features": 0}, ValueError, "max_features=0 must be at least 1"),
-    ({"max_features": 8.0}, TypeError, "max_features=8.0 must be an int"),
-    ({"max_features": True}, TypeError, "max_features=True must be an int"),
-]
-
-
-@pytest.mark.parametrize(("settings", "error", "message"), BAD_SETTINGS, ids=str)
-def test_bad_settings_of_linear_models(settings, error, message):
-    for kind in RIDGE_CHANGES - {ShallowConvClassifier}:
-        with pytest.raises(error, match=message):
-            kind(**settings)
+@pytest.mark.parametrize("kind", dict(KINDS.values()))
+def test_rows_are_forgotten_in_one_way(kind):
+    with pytest.raises(ValueError, match="both set"):
+        kind(forgetting_factor=0.9, half_life=5.0)
 
 
 def test_the_remedy_of_an_error_makes_an_estimator_of_that_setting():

@@ -74,42 +74,26 @@ def test_tensors_are_read_as_arrays(form, name, seed):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_tensors_in_samples_and_images():
+def test_tensors_in_samples_images_and_rows_to_evaluate():
     images = np.random.default_rng(0).random((6, 8, 8))
-    image = images[0]
-    both = [LeastSquaresClassifier(1.0) for _ in range(2)]
-    for model, wrap in zip(both, (Tensor, np.asarray), strict=True):
-        model.learn_one({"h": wrap(image.ravel())}, "a")
-        model.learn_one({"h": wrap(-image.ravel())}, "b")
-    assert (both[0].output_weights == both[1].output_weights).all()
-    network = ShallowConvClassifier.from_preset("digits", n_hidden=20, warm_up=9)
-    network.learn_one({"image": Tensor(image)}, "a")
-    network.learn_many([{"image": Tensor(image)}, {"image": Tensor(image.T)}], ["b", "a"])
-    network.learn_many(Tensor(images), list("ababab"))
-    assert network.predict_many(Tensor(image[None]))[0] in "ab"
-
-
-def test_embeddings_and_evaluation_read_tensors():
-    images = np.arange(48.0).reshape(3, 4, 4)
-    step = Embedding(lambda items: [[item.sum(), item[0, 0]] for item in items], (4, 4))
-    found = step.transform_many(Tensor(images))
-    np.testing.assert_array_equal(found, step.transform_many(images))
-    X, y = np.random.default_rng(0).normal(size=(60, 3)), [0, 1, 1] * 20
-    scores = (
-        onlinels.progressive_val_score((rows, y), LeastSquaresClassifier(), metrics.Accuracy())
-        for rows in (X, Tensor(X))
-    )
-    assert len({score.metric.get() for score in scores}) == 1
-
-
-def test_scikit_learn_reads_tensors():
-    pytest.importorskip("sklearn")
-    from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
-
-    X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
-    for kind, y in (IncrementalRidge, X[:, 0]), (IncrementalRidgeClassifier, (X[:, 0] > 0)):
-        found, expected = (kind().partial_fit(wrap(X), wrap(y)) for wrap in (Tensor, np.asarray))
-        assert (found.predict(Tensor(X)) == expected.predict(X)).all()
+    scores = []
+    for wrap in (Tensor, np.asarray):
+        network = ShallowConvClassifier.from_preset("digits", n_hidden=20, warm_up=9)
+        network.learn_one({"image": wrap(images[0])}, "a")
+        network.learn_many([{"image": wrap(images[0])}, {"image": wrap(images[1])}], ["b", "a"])
+        network.learn_many(wrap(images), list("ababab"))
+        step = Embedding(lambda items: [[item.sum(), item[0, 0]] for item in items], (8, 8))
+        model = step | LeastSquaresClassifier(1.0)
+        model.learn_many(wrap(images), list("ababab"))
+        samples = [{"h": wrap(image.ravel())} for image in images]
+        single = laws.fitted_by_row(LeastSquaresClassifier(1.0), samples, "ababab")
+        scores.append([*single.predict_proba_one(samples[0]).values()])
+        found = [each.predict_proba_many(wrap(images)) for each in (network, model)]
+        X, y = wrap(images[:, 0]), list("ababab")
+        metric = onlinels.progressive_val_score((X, y), LeastSquaresClassifier(), metrics.LogLoss())
+        scores.append([*scores.pop(), *map(np.asarray, found), metric.metric.get()])
+    for found, expected in zip(*scores, strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_what_numpy_cannot_read_is_refused():
@@ -117,13 +101,9 @@ def test_what_numpy_cannot_read_is_refused():
         def __dlpack__(self, **options):
             raise BufferError("the memory is of another device")
 
-    model = LeastSquaresClassifier()
-    laws.assert_refused(
-        lambda: model.learn_many(Elsewhere(np.eye(2)), ["a", "b"]),
-        model,
-        r"the memory is of another device\. Pass a dense numpy array.*X\.detach\(\)",
-        TypeError,
-    )
+    model, X = LeastSquaresClassifier(), Elsewhere(np.eye(2))
+    message = r"the memory is of another device\. Pass a dense numpy array.*X\.detach\(\)"
+    laws.assert_refused(lambda: model.learn_many(X, ["a", "b"]), model, message, TypeError)
 
 
 def test_torch():

@@ -1,12 +1,9 @@
 """The one home of hypothesis strategies: data and hyperparameters."""
 
-import enum
 import functools
-import numbers
 from collections import namedtuple
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -625,80 +622,3 @@ odd_labels = st.sampled_from([(*LARGE, *OTHERS), (*LARGE, 0, -5), ("a", "", "a\0
     lambda pool: st.lists(st.sampled_from(pool), min_size=1, max_size=5, unique=True)
 )
 """Different labels of several types, of which some equal no number that 64 bits hold."""
-
-
-# Objects that are equal
-
-
-class OwnText(str):
-    """A text that is shown as another one."""
-
-    __slots__ = ()
-
-    def __str__(self):
-        return "another text"
-
-    __repr__ = __str__
-
-    def __format__(self, spec):
-        return "another text"
-
-
-def _member(kind, value, **options):
-    return kind("Member", {"ONLY": value}, **options).ONLY
-
-
-TEXT_FORMS = [
-    *(str, np.str_, OwnText),
-    lambda text: _member(enum.StrEnum, text),
-    lambda text: _member(enum.Enum, text, type=str),
-]
-NUMBER_FORMS = [
-    *(int, bool, float, complex, Decimal, Fraction, np.bool_, np.int8, np.uint64, np.int64),
-    *(np.float16, np.float32, np.float64),
-    lambda number: _member(enum.IntEnum, int(number)),
-    lambda number: _member(enum.IntFlag, int(number)),
-    lambda number: _member(enum.Enum, float(number), type=float),
-    lambda number: -0.0 if number == 0 else number,
-]
-
-
-def _same(value, form):
-    """Return an equal object made by `form`, or the value itself if there is none."""
-    try:
-        made = form(value)
-        return made if made == value and hash(made) == hash(value) else value
-    except (TypeError, ValueError, OverflowError, ArithmeticError):
-        return value
-
-
-@st.composite
-def equals(draw, value, real=False):
-    """Draw an object that equals a name, label, text or number and has its hash.
-
-    Its type is any other, or only a real number's if `real`.
-    """
-    if isinstance(value, tuple):
-        made = tuple(draw(equals(each)) for each in value)
-        fields = [f"field{place}" for place in range(len(value))]
-        return draw(st.sampled_from([made, namedtuple("Named", fields)._make(made)]))
-    if isinstance(value, str):
-        return _same(value, draw(st.sampled_from(TEXT_FORMS)))
-    if isinstance(value, numbers.Number):
-        forms = [each for each in NUMBER_FORMS if not real or each is not complex]
-        return _same(value, draw(st.sampled_from(forms)))
-    return value
-
-
-def equal_dicts(names, values, keeps_values=False):
-    """Return a strategy of dicts equal to `dict(zip(names, values))`, in any order."""
-
-    @st.composite
-    def make(draw):
-        pairs = draw(st.permutations([*zip(names, values, strict=True)]))
-        return {
-            draw(equals(name)): value if keeps_values else draw(equals(value, real=True))
-            for name, value in pairs
-        }
-
-    return make()
