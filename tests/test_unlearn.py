@@ -715,7 +715,7 @@ def test_six_digits_are_left_or_the_rows_stay(
     seed=st.integers(0, 2**32 - 1),
     accumulator=strategies.unlearning_accumulators,
     ridge=st.sampled_from(RIDGES[1:]),
-    constant=st.sampled_from([0.0, 0.1, 9.81, 100.0]),
+    constant=st.sampled_from([0.1, 9.81, 100.0]),
     level=st.sampled_from([0.0, 100.0]),
 )
 def test_a_column_that_was_constant_counts_when_it_varies_again(
