@@ -234,7 +234,7 @@ def test_a_class_without_rows_has_its_prior(wrapper):
     for same in (model, loads(dumps(model)), copy.copy(model), export.answers_only(model)):
         assert same.predict_proba_one(x) == pytest.approx(PRIOR)
     model.learn_one(x, "fault")
-    assert model.predict_proba_one(x)["fault"] > 0.9
+    assert model.predict_proba_one(x)["fault"] > 0.8
 
 
 def test_classes_without_rows_leave_their_share_as_they_come_and_go():
@@ -256,6 +256,7 @@ def test_classes_without_rows_leave_their_share_as_they_come_and_go():
     model.learn_one(x, "a", w=0.0)
     for same in (model, export.answers_only(model)):
         assert same.predict_proba_one(x) == prior
+    model.unlearn_one(x, "a", w=0.0)
     model.priors = "learnt"
     assert model.predict_proba_one(x) == {"ok": 1.0}
     # Nothing is learnt, or no prior is known.

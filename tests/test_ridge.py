@@ -3,12 +3,10 @@
 import copy
 import functools
 import pickle
-import re
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -145,20 +143,16 @@ def test_the_likelihood_is_that_of_the_covariance_of_the_rows(rows, relative):
         np.testing.assert_allclose(actual, expected, atol=1e-8)
 
 
-def drawn_sums(random, size, most=15.0):
-    """Return sums of a spectrum of up to so many decades, and the number of rows."""
-    decades = random.uniform(0.0, most)
-    eigenvalues = np.sort(10.0 ** (-decades * random.random(size) ** random.uniform(0.3, 3.0)))
-    basis = np.linalg.qr(random.normal(size=(size, size)))[0]
-    n_rows = int(size * 10.0 ** random.uniform(0.1, 2.0))
-    gram = (basis * eigenvalues) @ basis.T * n_rows
-    weights = random.normal(size=(size, 3)) * eigenvalues[:, None] ** random.uniform(-0.4, 0.5)
-    noise = 10.0 ** random.uniform(-3, 1)
-    rotated = n_rows * eigenvalues[:, None] * weights
-    rotated += noise * np.sqrt(n_rows * eigenvalues)[:, None] * random.normal(size=(size, 3))
-    explained = (rotated**2 / (n_rows * eigenvalues)[:, None]).sum(axis=0)
-    squares = explained + noise**2 * (n_rows - size)
-    return Sums((gram + gram.T) / 2.0, basis @ rotated, squares, float(n_rows)), n_rows
+@strategies.examples(100)
+@given(st.integers(0, 2**32 - 1))
+def test_the_likelihood_is_within_a_tenth_of_its_maximum(seed):
+    """Of that over all ridges, in logarithms."""
+    sums, n_rows = hostile_sums(np.random.default_rng(seed))
+    first, last = exponents(float(np.linalg.norm(sums.gram.diagonal())))
+    grid = 10.0 ** (np.arange(first, last + 1) / RIDGES_PER_DECADE)
+    ridges = np.append(select_ridge(copied(sums), n_rows).ridge, grid)
+    found, *others = likelihood_criterion(sums, judge_by_eigenvalues(copied(sums)), ridges)
+    assert sums.weight * len(sums.target_squares) / 2.0 * (found - min(others)) < 0.1
 
 
 def hostile_sums(random):
@@ -193,10 +187,7 @@ def copied(sums):
 @given(st.integers(0, 2**32 - 1))
 def test_both_languages_select_the_same_ridge_and_units(header, is_short, seed):
     """Nearly always exactly; otherwise ridges that are as good, up to the tie."""
-    random = np.random.default_rng(seed)
-    sums, n_rows = (
-        hostile_sums(random) if seed % 4 else drawn_sums(random, int(seed % 90 + 1), 11.0)
-    )
+    sums, n_rows = hostile_sums(np.random.default_rng(seed))
     if is_short:
         sums = replace(sums, weight=max(1.0, min(n_rows, len(sums.gram) / 2.0)))
     kinds = kinds_of_units("auto", np.sqrt(sums.gram.diagonal() / n_rows))
@@ -226,28 +217,6 @@ def test_both_languages_test_a_ridge_alike(header, seed, power):
     near = [accepts_ridge(copied(sums), ridge * factor) for factor in (0.999, 1.0, 1.001)]
     if len(set(near)) == 1:
         assert harness.is_kept(header, sums, ridge) == near[0]
-
-
-def likelihoods(sums, ridges):
-    """The criterion from eigenvalues and vectors of the Gram."""
-    eigenvalues, vectors = eigh(sums.gram, lower=False)
-    eigenvalues = np.maximum(eigenvalues, 1e-15 * eigenvalues[-1])
-    squares = ((vectors.T @ sums.cross) ** 2).sum(axis=1) / eigenvalues
-    shrunk = ridges / (eigenvalues[:, None] + ridges)
-    left = max(sums.target_squares.sum() - squares.sum(), 0.0) + squares @ shrunk
-    return np.log(left) - np.log(shrunk).sum(axis=0) / (sums.weight - sums.n_free)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_likelihood_of_a_large_gram_is_within_a_tenth_of_its_maximum(seed):
-    """Of that over all ridges, in logarithms."""
-    random = np.random.default_rng(seed)
-    sums, n_rows = drawn_sums(random, int(random.integers(150, 300)))
-    first, last = exponents(float(np.linalg.norm(sums.gram.diagonal())))
-    criterion = likelihoods(sums, 10.0 ** (np.arange(first, last + 1) / RIDGES_PER_DECADE))
-    freedom = sums.weight * len(sums.target_squares) / 2.0
-    found = likelihoods(sums, np.array([select_ridge(copied(sums), n_rows).ridge]))[0]
-    assert freedom * (found - criterion.min()) < 0.1
 
 
 @pytest.mark.slow
@@ -487,19 +456,6 @@ def test_no_cutting_of_few_rows_changes_ridge_or_units(settings, data, X, seed):
     assert_cutting_changes_nothing(LeastSquaresClassifier(**settings), rows, data)
 
 
-def test_a_batch_is_learnt_whole_where_memory_is_short_of_a_choice(monkeypatch):
-    rows, model = two_classes(105), LeastSquaresClassifier()
-    with monkeypatch.context() as patch:
-        fails = mock.Mock(side_effect=MemoryError)
-        patch.setattr("onlinels.linear.ridge.select_ridge_and_units", fails)
-        # The core, which is short of it, too, leaves the choice to other code.
-        patch.setattr("onlinels.linear.state.rows_of", mock.Mock(return_value=None))
-        with pytest.raises(MemoryError):
-            model.learn_many(rows.X, rows.y)
-    assert model.ridge_ == pytest.approx(ridge_of(rows))
-    laws.assert_is_batch_solution(model, rows)
-
-
 @pytest.mark.parametrize("setting", ["auto", KFold(3)])
 def test_merging_unlearning_and_fading_select_anew(setting):
     rows = two_classes(50)
@@ -572,11 +528,14 @@ LIGHT = {
 """Models of rows that hardly weigh anything."""
 
 
+UNITS = np.array([1e-2, 1.0, 30.0, 1.0])
+
+
 @pytest.mark.parametrize(
     ("way", "settings"),
     [
         *((way, {}) for way in ("fade", "tiny weights", "unlearning", "merging")),
-        *(("fade", {"ridge": KFold(3)}), ("fade", {"scaling": None})),
+        ("fade", {"ridge": KFold(3)}),
         *(("fade", {"forgetting_factor": 0.999}), ("fade", {"accumulator": "orthogonal"})),
         ("a pause", {"half_life": 300.0}),
     ],
@@ -587,13 +546,16 @@ def test_a_ridge_follows_rows_that_outweigh_the_past(way, settings):
     """The past had hardly any signal, so its ridge is far too large for the rows that come."""
     random, weights = np.random.default_rng(0), np.array([3.0, -2.0, 1.0, 2.0])
     past, (A, b) = data_of(random, np.zeros(4), 2000), data_of(random, weights, 60)
+    past, A = (past[0] * UNITS, past[1]), A * UNITS
     model = LIGHT[way](LeastSquaresRegressor(**settings), *past)
     fresh = model.empty()
     for row, (x, target) in enumerate(zip(A.tolist(), b.tolist(), strict=True)):
         for each in (model, fresh):
             t = 5000.0 + row if "half_life" in settings else None
             each.learn_one(dict(enumerate(x)), target, t=t)
-    errors = [np.linalg.norm(each.output_weights[:, 0] - weights) for each in (model, fresh)]
+    errors = [
+        np.linalg.norm(each.output_weights[:, 0] * UNITS - weights) for each in (model, fresh)
+    ]
     assert errors[0] < 1.3 * errors[1]
 
 
@@ -638,20 +600,6 @@ def test_the_selected_ridge_is_nearly_the_best(case):
         shares.append(found / min(wanted))
     assert np.exp(np.log(shares).mean()) < 1.3
     assert max(shares) < 3.0
-
-
-def test_noise_first_does_not_keep_raw_features_of_different_units():
-    """Squared error beside that of a ridge selected just then."""
-    random = np.random.default_rng(6)
-    X = random.normal(size=(2600, 40)) * 10.0 ** random.uniform(-2.0, 2.0, 40)
-    y = (X / X.std(axis=0)) @ random.normal(size=40) + 2.0 * random.normal(size=2600)
-    y[:1024] = random.permutation(y[:1024])
-    model, start = LeastSquaresRegressor(), 0
-    for stop in range(1024, 2100, 60):
-        model.learn_many(X[start:stop], y[start:stop])
-        fresh, start = laws.at(laws.at(model, ridge=1.0), ridge="auto"), stop
-        errors = [((y[2100:] - each.predict_many(X[2100:])) ** 2).mean() for each in (model, fresh)]
-        assert errors[0] < 1.1 * errors[1]
 
 
 # Selected by folds
@@ -712,21 +660,6 @@ def test_neither_the_order_of_columns_nor_absent_zeros_change_the_folds(data, se
     samples = [{names[k]: row[k] for k in order if row[k]} for row in X.tolist()]
     models = [laws.fitted(LeastSquaresRegressor(ridge), each, y) for each in (rows, samples)]
     assert models[1].ridge_ == pytest.approx(models[0].ridge_, rel=1e-6)
-
-
-def test_a_fold_gives_no_more_weight_than_it_has():
-    model = LeastSquaresClassifier(ridge=KFold(5))
-    for number in range(30):
-        model.learn_one({"a": float(number)}, number % 2, w=0.01 if number < 29 else 10.0)
-    refused = []
-    for number in range(20):
-        try:
-            model.unlearn_one({"a": float(number)}, number % 2, w=0.05)
-        except ValueError as error:
-            refused.append(str(error))
-    assert len(refused) > 10
-    assert all(re.match(r"In fold \d: The .* the rows to remove is", each) for each in refused)
-    assert model.count == 10 + len(refused)
 
 
 @pytest.mark.parametrize("ridge", [1.0, "auto"])

@@ -239,20 +239,20 @@ def test_a_model_of_late_dates_is_that_of_small_numbers(accumulator, ridge):
     random = np.random.default_rng(0)
     X = random.normal(size=(50, 2))
     y, steps = X[:, 0] + random.normal(size=50), np.cumsum(random.integers(0, 4, 50))
-    half_lives = [5.0] * 2 + [np.timedelta64(5, "ns")] * 3
-    models = [LeastSquaresRegressor(ridge, accumulator, half_life=each) for each in half_lives]
     dates = as_dates("ns")(MOMENT + steps)
-    models[0].learn_many(X, y, t=steps)
-    models[1].predict_learn_many(X, y, t=MOMENT + steps)
-    models[2].learn_many(X, y, t=dates)
-    models[3].predict_learn_many(X, y, t=dates)
+    small, late, before, singly = (
+        LeastSquaresRegressor(ridge, accumulator, half_life=half_life)
+        for half_life in [5.0] + [np.timedelta64(5, "ns")] * 3
+    )
+    small.learn_many(X, y, t=steps)
+    late.learn_many(X, y, t=dates)
+    before.predict_learn_many(X, y, t=dates)
     for row, target, time in zip(X, y, dates, strict=True):
-        models[4].learn_one(dict(enumerate(row)), target, t=time)
-    for model in models[1:]:
-        assert model.ridge_ == pytest.approx(models[0].ridge_, rel=1e-6)
-        for name in ("output_weights", "ridge_diagonal"):
-            expected = getattr(models[0], name)
-            np.testing.assert_allclose(getattr(model, name), expected, rtol=1e-6, atol=1e-9)
+        singly.learn_one(dict(enumerate(row)), target, t=time)
+    for model in (late, before, singly):
+        assert model.ridge_ == pytest.approx(small.ridge_, rel=1e-6)
+        np.testing.assert_allclose(model.ridge_diagonal, small.ridge_diagonal, rtol=1e-6)
+        np.testing.assert_allclose(model.output_weights, small.output_weights, atol=1e-8)
 
 
 ZONES = [None, UTC, timezone(timedelta(hours=-3, minutes=30)), ZoneInfo("Europe/Berlin")]
