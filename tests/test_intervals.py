@@ -200,21 +200,6 @@ def test_errors_of_weights_by_definition(rows, accumulator, fit_intercept, ridge
         assert np.isinf(found).all()
 
 
-@given(st.data(), strategies.real_rows(), strategies.classifier_settings())
-def test_distributions_are_never_nan(data, rows, settings):
-    model = LeastSquaresRegressor(**settings)
-    for batch in data.draw(strategies.splits(len(rows))):
-        part = rows.take(batch)
-        model.learn_many(part.X, part.y, part.w)
-        for x in [*part.dicts(), {}, {0: 1e6, 99: 1.0}]:
-            fresh = model.predict_one(x, with_dist=True)
-            assert fresh.mu == model.predict_one(x)
-            assert fresh.sigma >= 0.0
-            assert 0.0 <= fresh.cdf(fresh.mu + 1.0) <= 1.0
-            assert not math.isnan(fresh(fresh.mu))
-            assert isinstance(repr(fresh), str)
-
-
 def spread(model, x):
     return model.predict_one(x, with_dist=True).sigma
 
@@ -409,25 +394,6 @@ def test_what_nobody_knows(accumulator):
     assert several.predict_one(x, with_dist=True) == several.predict_interval_one(x) == {}
     assert several.predict_interval_many([{}, {}]) == [{}, {}]
     assert [each.shape for each in several.predict_many(X_NEW, with_dist=True)] == [(2, 0)] * 2
-
-
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_after_all_rows_were_unlearnt_nothing_is_known(fit_intercept):
-    X, y, w = np.random.default_rng(0).normal(size=(6, 2)), np.arange(6.0) + 0.1, np.full(6, 0.1)
-    model = laws.fitted(LeastSquaresRegressor(1.0, fit_intercept=fit_intercept), X, y, w)
-    spread(model, {0: 1.0})
-    model.unlearn_many(X[::-1], y[::-1], w)
-    assert abs(model.predict_one({0: 1.0})) < 1e-9
-    assert spread(model, {0: 1.0}) == math.inf
-
-
-def test_as_many_parameters_as_rows_leave_no_degree_of_freedom():
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(8, 5)), random.normal(size=8)
-    model = LeastSquaresRegressor(ridge=0.0)
-    for row in range(8):
-        model.learn_many(X[row : row + 1], y[row : row + 1])
-        assert math.isinf(spread(model, dict(enumerate(X[0])))) == (row + 1 <= 6)
 
 
 def test_an_exact_fit_is_as_certain_as_rounding_lets_it_be():

@@ -146,6 +146,7 @@ def test_all_rows_may_leave_in_any_order(ridge, far, data, seed, fit_intercept):
         raise
     assert model.count == 1
     assert not model.output_weights.any()
+    assert model.predict_one({0: 1.0}, with_dist=True).sigma == np.inf
     again, fresh = copy.copy(model), model.empty()
     model.unlearn_one({0: 1.0, 1: 2.0}, 3.0, w=0.0)
     assert dumps(model) == dumps(fresh)
