@@ -40,8 +40,8 @@ def without_rows(before: Statistics, rows: Rows, names: Names) -> Statistics:
     """Return statistics without checked rows, and with features that only these had set to 0."""
     rows = rows._replace(sign=-1.0)
     check_removable(before, rows, names)
-    most = (1.0 + REMOVAL_TOLERANCE) * float(rows.weights().sum()) + before.rounding.weight
-    if len(rows.targets) == before.count and before.weight <= most:
+    weight = float(rows.weights().sum())
+    if len(rows.targets) == before.count and before.weight <= (1.0 + REMOVAL_TOLERANCE) * weight:
         # Everything, including rounding errors.
         empty = type(before.products)(*before.products.shape)
         return Statistics.empty(empty, before.is_centred)
