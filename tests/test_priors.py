@@ -1,11 +1,9 @@
 """Priors: linear discriminant analysis from the statistics of least squares."""
 
 import copy
-import ctypes
 import pickle
 from contextlib import suppress
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -23,8 +21,7 @@ from onlinels import (
     export,
     loads,
 )
-from onlinels.linear import scoring
-from support import digits_network, harness, laws, strategies
+from support import digits_network, laws, strategies
 from support.laws import learnt
 
 PRIORS = "learnt", "equal", {"a": 0.7, "c": 1e-4}
@@ -405,43 +402,3 @@ def test_single_rows_are_answered_as_batches_are(data, labels, seed, settings):
         model = CHANGES[draw(st.sampled_from(["nothing"] * 15 + [*CHANGES]))](
             model, draw(all_priors)
         )
-
-
-TOLERANCES = {"C99": 1e-12, "C99, float": 1e-4, "C++": 1e-12}
-
-
-@pytest.mark.parametrize("way", harness.WAYS)
-def test_header(way, tmp_path):
-    """It compiles without warnings, and maps scores as numpy does, in float too."""
-    (_, kind), tolerance = harness.WAYS[way], TOLERANCES[way]
-    library = harness.compiled("classes", way, tmp_path)
-    classify, numbers = library.classify, np.random.default_rng(0)
-    for n, priors in product(range(1, 12), ["learnt", "equal", {0: 2.0}]):
-        weights = numbers.integers(1, 50, n).astype(float)
-        weights[numbers.random(n) < 0.2] = 0.0
-        weights[0] = 3.0
-        shares = weights / weights.sum()
-        scores = shares + 0.2 * numbers.normal(size=n)
-        means = numbers.normal(size=(n, 2 * n))
-        means -= shares @ means
-        # G of rows whose scatter within classes is the unit matrix.
-        sums = means.T * weights
-        explained = sums.T @ np.linalg.solve(np.eye(2 * n) + sums @ means, sums)
-        expected = scoring.discriminant(explained, weights, shares, priors, range(n))
-        given = {"learnt": weights, "equal": np.ones(n)} if isinstance(priors, str) else {}
-        given = given.get(priors) if given else np.append(2.0, np.ones(n - 1))
-        arrays = [np.array(each, dtype=kind) for each in (scores, weights, shares, given)]
-        matrix = np.array(explained, dtype=kind, order="F")
-        told = [matrix, *(np.zeros(n, kind) for _ in range(4))]
-        pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*arrays, *told)]
-        pointers.insert(4, ctypes.c_int(priors == "equal"))
-        assert classify(ctypes.c_ssize_t(n), *pointers) == 1
-        discriminants = expected.scores(scores)
-        posterior, nearest = (
-            each(discriminants[None] if each is scoring.posteriors else scores[None])[0]
-            for each in (scoring.posteriors, scoring.probabilities_of)
-        )
-        known = [*expected, discriminants, posterior, nearest]
-        for found, value in zip(told, known, strict=True):
-            size = np.abs(expected.matrix).max()
-            np.testing.assert_allclose(found, value, rtol=tolerance * size, atol=tolerance * size)
