@@ -59,7 +59,7 @@ def passed(w, now, first, times, n_rows, decay):
 
 
 @kinds
-@strategies.examples(100)
+@strategies.examples(60)
 @given(st.data())
 def test_weights_decay_by_the_row_or_by_age_in_any_order(kind, data):
     """As settings say, which may change at any time. Copies go on by themselves.

@@ -60,50 +60,7 @@ def test_probabilities_are_the_nearest_distribution_that_is_nowhere_0(scores, se
         assert (np.diff(probabilities[np.argsort(row)]) >= 0).all()
 
 
-# -- classifiers: margins and variances of scores -------------------------------------------------
-
-
-def leverages_and_residuals(X, Y, w, ridges, fit_intercept):
-    """Return leverages of rows, sums of squares of residuals, and the degrees of freedom."""
-    A, T, x_mean, _ = laws.weighted_centred(X, Y, w, fit_intercept)
-    inverse = np.linalg.inv(A.T @ A + np.diag(ridges))
-    n_free = w.sum() - np.trace(inverse @ A.T @ A) - fit_intercept
-    residuals = T - A @ (inverse @ A.T @ T)
-    about = X - x_mean
-    leverages = np.einsum("ij,jk,ik->i", about, inverse, about) + fit_intercept / w.sum()
-    return leverages, (residuals**2).sum(axis=0), n_free
-
-
-@given(
-    st.data(),
-    strategies.rows(),
-    strategies.accumulators,
-    st.floats(0.5, 100.0),
-    st.booleans(),
-)
-def test_variances_by_definition(data, rows, accumulator, ridge, fit_intercept):
-    model = LeastSquaresClassifier(7.0, accumulator, fit_intercept)
-    for batch in data.draw(strategies.splits(len(rows))):
-        part = rows.take(batch)
-        model.learn_many(part.X, part.y, part.w)
-        model.variance_many(part.X)
-    model.ridge = ridge
-    Y, X, w = laws.one_hot(rows.y, model.classes), rows.X.astype(np.float64), rows.w
-    ridges = model.ridge_diagonal
-    leverages, squares, n_free = leverages_and_residuals(X, Y, w, ridges, fit_intercept)
-    found = model.variance_many(rows.X)
-    if n_free <= 1e-6 * w.sum():
-        assert n_free < -1e-6 * w.sum() or np.isfinite(found).all() or np.isinf(found).all()
-        return
-    noise = squares / n_free
-    size = (1.0 + leverages[:, None]) * (1.0 + noise) * (1.0 + 1.0 / n_free)
-    assert (np.abs(found - np.outer(leverages, noise)) <= 1e-6 * size).all()
-    # Sums of one row and of many are rounded in other ways.
-    rtol = 1e-9 + 10.0 * laws.EPS * (w @ X**2).sum() / ridge
-    for x, row in zip(rows.dicts(), found, strict=True):
-        one = model.variance_one(x)
-        assert tuple(one) == model.classes
-        np.testing.assert_allclose(list(one.values()), row, rtol=rtol, atol=1e-12)
+# -- margins, variances, distributions, intervals and errors of weights ---------------------------
 
 
 @pytest.mark.parametrize("kind", ["labels", "labels with priors"])
@@ -124,20 +81,42 @@ def test_margins_by_definition(kind, data):
     np.testing.assert_allclose(ones, margins, atol=1e-5 * (1.0 + largest))
 
 
-# -- regressors: distributions and intervals ------------------------------------------------------
-
 X_NEW = np.array([[1.0], [2.0]])
 
 
-@given(
-    strategies.real_rows(scales=(1.0,), whole=True),
-    strategies.accumulators,
-    st.booleans(),
-    st.floats(0.5, 100.0),
-    st.sampled_from([1.0, 0.9]),
-)
-def test_distributions_and_intervals_by_definition(
-    rows, accumulator, fit_intercept, ridge, forgetting_factor
+def known_from(rows, y, w, ridges, fit_intercept):
+    """Return leverages of rows, squares of residuals, degrees of freedom, and (A'A + R)^-1."""
+    X, Y = rows.X.astype(np.float64), np.reshape(y, (len(rows), -1))
+    A, T, x_mean, _ = laws.weighted_centred(X, Y, w, fit_intercept)
+    inverse = np.linalg.inv(A.T @ A + np.diag(ridges))
+    n_free = w.sum() - np.trace(inverse @ A.T @ A) - fit_intercept
+    residuals, about = T - A @ (inverse @ A.T @ T), X - x_mean
+    leverages = np.einsum("ij,jk,ik->i", about, inverse, about) + fit_intercept / w.sum()
+    return leverages, (residuals**2).sum(axis=0), n_free, inverse
+
+
+SETTINGS = strategies.accumulators, st.floats(0.5, 100.0), st.booleans()
+
+
+@given(st.data(), strategies.rows(), *SETTINGS)
+def test_variances_of_scores_by_definition(data, rows, accumulator, ridge, fit_intercept):
+    model = LeastSquaresClassifier(7.0, accumulator, fit_intercept)
+    laws.learn_in_batches(model, rows, data, ask=True)
+    model.ridge = ridge
+    Y = laws.one_hot(rows.y, model.classes)
+    found, ridges = model.variance_many(rows.X), model.ridge_diagonal
+    leverages, squares, n_free, _ = known_from(rows, Y, rows.w, ridges, fit_intercept)
+    if n_free < 1e-6 * rows.w.sum():
+        assert n_free > -1e-6 * rows.w.sum() or np.isinf(found).all()
+        return
+    noise = squares / n_free
+    size = (1.0 + leverages[:, None]) * (1.0 + noise) * (1.0 + 1.0 / n_free)
+    assert (np.abs(found - np.outer(leverages, noise)) <= 1e-6 * size).all()
+
+
+@given(strategies.real_rows(scales=(1.0,), whole=True), *SETTINGS, st.sampled_from([1.0, 1.0, 0.9]))
+def test_distributions_intervals_and_errors_of_weights_by_definition(
+    rows, accumulator, ridge, fit_intercept, forgetting_factor
 ):
     """Those of Bayesian linear regression on the rows, as they are weighted at the end.
 
@@ -146,58 +125,37 @@ def test_distributions_and_intervals_by_definition(
     """
     model = LeastSquaresRegressor(ridge, accumulator, fit_intercept, forgetting_factor)
     model.learn_many(rows.X, rows.y, rows.w)
-    X, Y = rows.X.astype(np.float64), np.array(rows.y)[:, None]
-    w = rows.w * forgetting_factor ** np.arange(len(rows))[::-1]
-    ridges = model.ridge_diagonal
-    leverages, (squares,), n_free = leverages_and_residuals(X, Y, w, ridges, fit_intercept)
+    w, ridges = rows.w * forgetting_factor ** np.arange(len(rows))[::-1], model.ridge_diagonal
+    leverages, (squares,), n_free, inverse = known_from(rows, rows.y, w, ridges, fit_intercept)
     counts = factor = 1.0
     if forgetting_factor < 1.0 and w.any() and (mean := (w @ w) / w.sum()) < 1.0:
         counts, factor = (mean, mean) if mean > 0.55 else (0.0, 1.0)
     n_free = w.sum() - counts * (w.sum() - n_free)
-    for x, leverage in zip(rows.dicts(), leverages, strict=True):
-        lower, upper = model.predict_interval_one(x, level=0.8)
-        if n_free > 1e-6:
-            expected = np.sqrt(squares / n_free * (1.0 + factor * leverage))
-            assert spread(model, x) == pytest.approx(expected, rel=1e-5, abs=1e-6)
-            expected *= stats.t.ppf(0.9, n_free)
-            assert (upper - lower) / 2 == pytest.approx(expected, rel=1e-4, abs=1e-5)
-            assert (upper + lower) / 2 == pytest.approx(
-                model.predict_one(x), abs=1e-6 + 1e-9 * upper
-            )
-        elif n_free < -1e-6:
-            assert spread(model, x) == math.inf
-            assert (lower, upper) == (-math.inf, math.inf)
-
-
-@given(
-    strategies.real_rows(scales=(1.0, 1000.0)),
-    strategies.accumulators,
-    st.booleans(),
-    st.sampled_from([0.0, 0.5, 100.0]),
-)
-def test_errors_of_weights_by_definition(rows, accumulator, fit_intercept, ridge):
-    if accumulator == "recursive" and not ridge:
-        ridge = 1e-3
-    model = LeastSquaresRegressor(ridge, accumulator, fit_intercept)
-    model.learn_many(rows.X, rows.y, rows.w)
-    X, Y = rows.X.astype(np.float64), np.array(rows.y)[:, None]
-    A, _, _, _ = laws.weighted_centred(X, Y, rows.w, fit_intercept)
-    system, found = A.T @ A + np.diag(model.ridge_diagonal), model.weight_errors
-    scales = np.sqrt(np.maximum(np.diag(system), 1e-300))
-    condition = np.linalg.cond(system / np.outer(scales, scales))
-    assert found.shape == model.output_weights.shape
-    assert not np.isnan(found).any()
-    assert not found.flags.writeable
-    if condition > 1e6:
+    if abs(n_free) <= 1e-6:
         return
-    _, (squares,), n_free = leverages_and_residuals(
-        X, Y, rows.w, model.ridge_diagonal, fit_intercept
-    )
-    if n_free > 1e-6 * rows.w.sum():
-        expected = np.sqrt(squares / n_free * np.diag(np.linalg.inv(system)))
-        np.testing.assert_allclose(found[:, 0], expected, rtol=1e-5, atol=1e-7 * expected.max())
-    elif n_free < -1e-6 * rows.w.sum():
-        assert np.isinf(found).all()
+    noise = squares / n_free if n_free > 0.0 else math.inf
+    errors = np.sqrt(noise * factor * np.diag(inverse))
+    np.testing.assert_allclose(model.weight_errors[:, 0], errors, rtol=1e-5, atol=1e-6)
+    assert not model.weight_errors.flags.writeable
+    for x, leverage in zip(rows.dicts(), leverages, strict=True):
+        deviation, middle = np.sqrt(noise * (1.0 + factor * leverage)), model.predict_one(x)
+        assert spread(model, x) == pytest.approx(deviation, rel=1e-5, abs=1e-6)
+        reach = deviation * stats.t.ppf(0.9, max(n_free, 1e-6))
+        expected = middle - reach, middle + reach
+        near = {"rel": 1e-4, "abs": 1e-5 + 1e-9 * abs(middle)}
+        assert model.predict_interval_one(x, level=0.8) == pytest.approx(expected, **near)
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
+def test_errors_of_weights_are_those_of_ordinary_least_squares(accumulator):
+    """By the formula for one feature, and infinite where nothing is known."""
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.normal(size=50), np.full(50, 7.0)])
+    y = 2.0 * X[:, 0] + random.normal(size=50)
+    model = laws.fitted(LeastSquaresRegressor(0.0, accumulator), X, y)
+    known, beside = model.weight_errors[:, 0]
+    assert known == pytest.approx(stats.linregress(X[:, 0], y).stderr, rel=1e-9)
+    assert beside == np.inf
 
 
 def spread(model, x):
