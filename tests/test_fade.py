@@ -89,20 +89,36 @@ def test_weights_decay_by_the_row_or_by_age_in_any_order(kind, data):
         laws.assert_same_model(other, as_it_was)
 
 
-@pytest.mark.parametrize("timed", [True, False])
-@pytest.mark.parametrize("decay", [{"half_life": 4.0}, {"forgetting_factor": 0.5**0.25}], ids=str)
+def by_row(times, first):
+    return np.concatenate([np.arange(n)[::-1] for n in (first, len(times) - first)])
+
+
+def by_time(times, first):
+    return times.max() - times
+
+
+HALF_LIFE, FACTOR = {"half_life": 4.0}, {"forgetting_factor": 0.5**0.25}
+
+
+@pytest.mark.parametrize(
+    ("decay", "timed", "ages_of"),
+    [
+        *((HALF_LIFE, True, by_time), (HALF_LIFE, False, by_row)),
+        *((FACTOR, True, by_row), (FACTOR, False, by_row)),
+    ],
+)
 @given(st.data(), strategies.cases("labels", min_rows=2))
-def test_merging_adds_statistics_as_they_stand_or_comes_to_one_time(timed, decay, data, case):
+def test_merging_adds_statistics_as_they_stand_or_comes_to_one_time(
+    decay, timed, ages_of, data, case
+):
     """Without times a half-life is a forgetting factor, to which no time matters."""
     rows, make = case
     first, models = data.draw(st.integers(1, len(rows) - 1)), []
-    times = data.draw(times_of(rows, 0, 30)) if timed else None
+    times = data.draw(times_of(rows, 0, 30))
     for part in (slice(0, first), slice(first, None)):
         t = times[part] if timed else None
         models.append(laws.fitted(make(**decay), rows.X[part], rows.y[part], rows.w[part], t=t))
-    ages = np.concatenate([np.arange(n - 1.0, -1.0, -1.0) for n in (first, len(rows) - first)])
-    if timed and "half_life" in decay:
-        ages = times.max() - times
+    ages = ages_of(times, first)
     for merged in (models[0] + models[1], models[1] + models[0]):
         laws.assert_is_batch_solution(merged, rows.weighing(rows.w * 0.5 ** (ages / 4.0)))
     laws.assert_same_model(models[1].empty() + models[0], models[0])
@@ -142,19 +158,24 @@ def test_a_half_life_changes_within_its_kind_of_times():
     assert model.statistics().weight == 1.75
 
 
-@pytest.mark.parametrize("half_life", [3.0, timedelta(hours=1)])
-def test_a_question_may_come_between_a_new_half_life_and_a_row(half_life):
+@pytest.mark.parametrize(
+    ("half_life", "time"),
+    [
+        (3.0, lambda k: None),
+        (timedelta(hours=1), lambda k: datetime(2026, 3, 1) + timedelta(minutes=k)),
+    ],
+)
+def test_a_question_may_come_between_a_new_half_life_and_a_row(half_life, time):
     """The ridge that it selects is in force in copies, too, and as long."""
     random, model = np.random.default_rng(0), LeastSquaresRegressor()
     rows = [{"a": a, "b": 10.0 * b} for a, b in random.random((60, 2)).tolist()]
     laws.fitted_by_row(model, rows[:30], random.random(30))
     model.half_life = half_life
     model.predict_one(rows[0])
-    copies, start = [make(model) for make in COPIES.values()], datetime(2026, 3, 1)
+    copies = [make(model) for make in COPIES.values()]
     for k, (x, y) in enumerate(zip(rows, random.random(60).tolist(), strict=True)):
-        t = start + timedelta(minutes=k) if isinstance(half_life, timedelta) else None
         for each in copies:
-            each.learn_one(x, y, t=t)
+            each.learn_one(x, y, t=time(k))
         assert len({(each.predict_one(rows[0]), each.ridge_) for each in copies}) == 1
 
 

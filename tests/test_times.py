@@ -194,12 +194,8 @@ def test_the_weights_are_those_of_exact_differences_of_dates(name, way):
     unit, form = DATES[name]
     # The epoch of attoseconds lasts nine seconds.
     first = min(MOMENT // max(unit, 1), 8 * 10**18 + 1)
-    half_life = 4 * unit
-    half_life = (
-        np.timedelta64(int(half_life * 10**9), "as")
-        if half_life < 4000
-        else timedelta(microseconds=half_life // 1000)
-    )
+    fine, coarse = np.timedelta64(int(4 * unit * 10**9) % 2**63, "as"), 4 * unit // 1000
+    half_life = timedelta(microseconds=coarse) if coarse else fine
     model = way(regressor(half_life), form([first + step for step in STEPS]))
     np.testing.assert_allclose(weights_of(model, len(STEPS)), decayed(STEPS, 4), rtol=2e-13)
 
@@ -352,10 +348,8 @@ STEPS_IN_NS = np.array(STEPS, "timedelta64[ns]")
     ],
 )
 def test_bad_times_in_every_way(half_life, t, error, message):
-    learnt = by_batch(regressor(1.0), [0.0])
-    if isinstance(half_life, timedelta):
-        learnt = by_batch(regressor(half_life), [datetime(2026, 1, 1)])
-    for model in (regressor(half_life), learnt):
+    first = {timedelta(1): datetime(2026, 1, 1)}.get(half_life, 0.0)
+    for model in (regressor(half_life), by_batch(regressor(half_life), [first])):
         for learn in (model.learn_many, model.predict_learn_many):
             call = partial(learn, rows_of(7), [1.0] * 7, t=t)
             laws.assert_refused(call, model, message, error)
