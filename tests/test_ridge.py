@@ -151,7 +151,7 @@ def test_the_likelihood_is_within_a_tenth_of_its_maximum(seed):
     first, last = exponents(float(np.linalg.norm(sums.gram.diagonal())))
     grid = 10.0 ** (np.arange(first, last + 1) / RIDGES_PER_DECADE)
     ridges = np.append(select_ridge(copied(sums), n_rows).ridge, grid)
-    found, *others = likelihood_criterion(sums, judge_by_eigenvalues(copied(sums)), ridges)
+    found, *others = likelihood(sums, ridges)
     assert sums.weight * len(sums.target_squares) / 2.0 * (found - min(others)) < 0.1
 
 
@@ -182,10 +182,17 @@ def copied(sums):
     return replace(sums, gram=sums.gram.copy(order="F"), cross=sums.cross.copy(order="F"))
 
 
-@pytest.mark.parametrize("is_short", [False, True])
+def likelihood(sums, ridges):
+    return likelihood_criterion(sums, judge_by_eigenvalues(copied(sums)), ridges)
+
+
+@pytest.mark.parametrize(
+    ("is_short", "criterion"),
+    [(False, likelihood), (True, lambda sums, ridges: new_row_criterion(sums)(ridges))],
+)
 @strategies.examples(100)
 @given(st.integers(0, 2**32 - 1))
-def test_both_languages_select_the_same_ridge_and_units(header, is_short, seed):
+def test_both_languages_select_the_same_ridge_and_units(header, is_short, criterion, seed):
     """Nearly always exactly; otherwise ridges that are as good, up to the tie."""
     sums, n_rows = hostile_sums(np.random.default_rng(seed))
     if is_short:
@@ -200,11 +207,7 @@ def test_both_languages_select_the_same_ridge_and_units(header, is_short, seed):
     assert which == expected
     if ridge == pytest.approx(choice.ridge, rel=1e-9):
         return
-    ridges = np.array([ridge, choice.ridge])
-    if is_short:
-        found = new_row_criterion(own)(ridges)
-    else:
-        found = likelihood_criterion(own, judge_by_eigenvalues(copied(own)), ridges)
+    found = criterion(own, np.array([ridge, choice.ridge]))
     assert abs(found[0] - found[1]) <= choice.tie
 
 
@@ -532,17 +535,16 @@ UNITS = np.array([1e-2, 1.0, 30.0, 1.0])
 
 
 @pytest.mark.parametrize(
-    ("way", "settings"),
+    ("way", "settings", "start"),
     [
-        *((way, {}) for way in ("fade", "tiny weights", "unlearning", "merging")),
-        ("fade", {"ridge": KFold(3)}),
-        *(("fade", {"forgetting_factor": 0.999}), ("fade", {"accumulator": "orthogonal"})),
-        ("a pause", {"half_life": 300.0}),
+        *((way, {}, None) for way in ("fade", "tiny weights", "unlearning", "merging")),
+        *(("fade", {"ridge": KFold(3)}, None), ("fade", {"accumulator": "orthogonal"}, None)),
+        *(("fade", {"forgetting_factor": 0.999}, None), ("a pause", {"half_life": 300.0}, 5000.0)),
     ],
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore:A removal leaves a part of a row:UserWarning")
-def test_a_ridge_follows_rows_that_outweigh_the_past(way, settings):
+def test_a_ridge_follows_rows_that_outweigh_the_past(way, settings, start):
     """The past had hardly any signal, so its ridge is far too large for the rows that come."""
     random, weights = np.random.default_rng(0), np.array([3.0, -2.0, 1.0, 2.0])
     past, (A, b) = data_of(random, np.zeros(4), 2000), data_of(random, weights, 60)
@@ -551,8 +553,7 @@ def test_a_ridge_follows_rows_that_outweigh_the_past(way, settings):
     fresh = model.empty()
     for row, (x, target) in enumerate(zip(A.tolist(), b.tolist(), strict=True)):
         for each in (model, fresh):
-            t = 5000.0 + row if "half_life" in settings else None
-            each.learn_one(dict(enumerate(x)), target, t=t)
+            each.learn_one(dict(enumerate(x)), target, t=start and start + row)
     errors = [
         np.linalg.norm(each.output_weights[:, 0] * UNITS - weights) for each in (model, fresh)
     ]
