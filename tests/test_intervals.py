@@ -1,7 +1,6 @@
 """How sure models are: probabilities, margins, variances and intervals, each by its definition."""
 
 import copy
-import functools
 import math
 import pickle
 from unittest import mock
@@ -245,46 +244,37 @@ def test_every_row_has_the_uncertainty_of_a_batch_of_it(settings, n_features, se
         classifier.learn_one(x, "abc"[int(y[0]) % 3])
 
 
+PRIORS = "learnt", "equal", {}, {"a": 2.0, "unseen": 1.0}
+SCORES = "predict_one", "predict_proba_one", "scores_one", "margin_one"
+NUMBERS = "predict_one", "predict_interval_one"
+
+
 @pytest.mark.skipif(IN_USE != "compiled", reason="the extension is not in use")
 @pytest.mark.parametrize(
-    "make",
+    ("model", "asks", "target"),
     [
-        LeastSquaresRegressor,
-        functools.partial(LeastSquaresRegressor, scaling="standard"),
-        functools.partial(LeastSquaresMultiTargetRegressor, accumulator="recursive"),
-        *(
-            functools.partial(LeastSquaresClassifier, priors=priors)
-            for priors in (None, "learnt", "equal", {}, {True: 2.0, "unseen": 1.0})
-        ),
+        (LeastSquaresClassifier(1.0), (*SCORES, "variance_one"), "label"),
+        *((LeastSquaresClassifier(1.0, priors=each), SCORES, "label") for each in PRIORS),
+        (LeastSquaresRegressor(1.0), NUMBERS, "number"),
+        (LeastSquaresRegressor(1.0, scaling="standard"), NUMBERS, "number"),
+        (LeastSquaresMultiTargetRegressor(1.0), NUMBERS, "numbers"),
     ],
 )
-def test_no_other_code_answers_single_rows(make):
-    """Once predictions keep coming. A classifier with priors has no variances."""
-    model = make(ridge=1.0)
-    names = {
-        "predict_proba_one",
-        "margin_one",
-        "scores_one",
-        "predict_interval_one",
-        "variance_one",
-    }
-    if getattr(model, "priors", None) is not None:
-        names -= {"variance_one"}
-    asks = [getattr(model, name) for name in names if hasattr(model, name)]
-    is_several = isinstance(model, LeastSquaresMultiTargetRegressor)
+def test_no_other_code_answers_single_rows(model, asks, target):
+    """Once predictions keep coming."""
+    model = model.clone()
 
-    def turn(x, y):
-        for ask in asks:
-            ask(x)
-        model.predict_one(x)
-        model.learn_one(x, {"u": y[0], "v": y[1]} if is_several else y[0] > 6.0)
+    def learn(rows):
+        for x, y in rows:
+            for name in asks:
+                getattr(model, name)(x)
+            targets = {"label": "ab"[y[0] > 6.0], "number": y[0], "numbers": {"u": y[0], "v": y[1]}}
+            model.learn_one(x, targets[target])
 
-    for x, y in stream(0, 4, False):
-        turn(x, y)
+    learn(stream(0, 4, False))
     fails = dict.fromkeys(["_variances", "_scores_asked"], mock.Mock(side_effect=AssertionError))
     with mock.patch.multiple(model, **fails):
-        for x, y in stream(1, 4, False):
-            turn(x, y)
+        learn(stream(1, 4, False))
 
 
 # -- kinds of answers, and how much is known ------------------------------------------------------
