@@ -43,59 +43,49 @@ def calibrated(labels):
 def test_effects_are_shares_of_a_linear_model(rows, settings):
     """They are weights times differences from the mean, of all features, and add up."""
     model = LeastSquaresClassifier(**settings)
-    for x, y, w in zip(rows.dicts(), rows.y, rows.w, strict=True):
-        model.learn_one(x, y, w)
-    x = rows.dicts()[-1]
+    laws.fitted_by_row(model, rows.dicts(), rows.y, rows.w)
+    x, names = rows.dicts()[-1], list(model.feature_names)
     effects, scores, means = feature_effects(model, x), model.scores_one(x), mean_scores(model)
-    assert list(effects) == list(scores) == list(means)
-    mean = np.average(rows.X, axis=0, weights=rows.w) if rows.w.any() else 0.0 * rows.X[0]
-    about = rows.X[-1] - (mean if model.fit_intercept else 0.0)
+    assert list(effects) == list(scores) == list(means) == [*model.classes]
+    total = rows.w.sum()
+    mean = rows.w @ rows.X / total * model.fit_intercept
+    weights, largest = model.output_weights, np.abs(rows.X).max(axis=0)[names]
     for column, label in enumerate(model.classes):
-        shares = about[list(model.feature_names)] * model.output_weights[:, column]
-        size = 1.0 + abs(means[label]) + np.abs(shares).sum()
-        size += np.abs(rows.X).max(axis=0)[list(model.feature_names)] @ np.abs(
-            model.output_weights[:, column]
-        )
-        found = [effects[label][name] for name in model.feature_names]
+        size = 1.0 + abs(means[label]) + 2.0 * largest @ np.abs(weights[:, column])
+        found = [effects[label][name] for name in names]
+        shares = (rows.X[-1] - mean)[names] * weights[:, column]
         np.testing.assert_allclose(found, shares, atol=1e-9 * size)
-        if np.isfinite(scores[label]):
-            assert abs(means[label] + sum(found) - scores[label]) <= 1e-9 * size
-            if model.fit_intercept and settings.get("priors") is None and rows.w.any():
-                share = rows.w[[y == label for y in rows.y]].sum() / rows.w.sum()
-                assert means[label] == pytest.approx(share, abs=1e-9 * size)
+        assert abs(means[label] + sum(found) - scores[label]) <= 1e-9 * size
+        if model.fit_intercept:
+            share = rows.w[[y == label for y in rows.y]].sum() / total
+            assert means[label] == pytest.approx(share, abs=1e-9 * size)
 
 
 @given(strategies.rows(min_rows=2), strategies.classifier_settings())
 def test_after_a_scaler_effects_are_shares_of_scaled_values(rows, settings):
     model = LeastSquaresClassifier(**settings)
-    whole = preprocessing.StandardScaler() | model
-    laws.fitted_by_row(whole, rows.dicts(), rows.y)
+    whole = laws.fitted_by_row(preprocessing.StandardScaler() | model, rows.dicts(), rows.y)
     x = rows.dicts()[-1]
     effects, values = feature_effects(whole, x), whole["StandardScaler"].transform_one(x)
     scores, empty = model.scores_one(values), model.scores_one({})
     assert effects.keys() == scores.keys()
-    for column, label in enumerate(model.classes):
-        weights = dict(zip(model.feature_names, model.output_weights[:, column], strict=True))
-        shares = {name: value * weights.get(name, 0.0) for name, value in values.items()}
-        size = 1.0 + abs(empty[label]) + sum(map(abs, shares.values()))
-        for name, share in shares.items():
-            assert abs(effects[label][name] - share) <= 1e-9 * size
-        assert abs(empty[label] + sum(effects[label].values()) - scores[label]) <= 1e-9 * size
+    for label, weights in zip(model.classes, model.output_weights.T.tolist(), strict=True):
+        known = dict(zip(model.feature_names, weights, strict=True))
+        shares = {name: value * known.get(name, 0.0) for name, value in values.items()}
+        near = {"abs": 1e-9 * (1.0 + abs(empty[label]) + sum(map(abs, shares.values())))}
+        assert effects[label] == pytest.approx(shares, **near)
+        assert empty[label] + sum(shares.values()) == pytest.approx(scores[label], **near)
 
 
 def test_entries_of_arrays_and_several_targets_have_effects():
-    model = LeastSquaresMultiTargetRegressor(1.0)
-    random = np.random.default_rng(0)
+    model, random = LeastSquaresMultiTargetRegressor(1.0), np.random.default_rng(0)
     for _ in range(9):
         model.learn_one({"h": random.normal(size=2), "a": 1.0}, {"u": random.normal(), "v": 2.0})
-    effects = feature_effects(model, {"h": np.array([3.0, 0.0])})
-    assert list(effects) == ["u", "v"]
+    x = {"h": np.array([3.0, 0.0])}
+    effects, means = feature_effects(model, x), mean_scores(model)
     assert set(effects["u"]) == {("h", 0), ("h", 1), "a"}
-    told = model.predict_one({"h": np.array([3.0, 0.0])})
-    for output in told:
-        assert mean_scores(model)[output] + sum(effects[output].values()) == pytest.approx(
-            told[output]
-        )
+    sums = {name: means[name] + sum(each.values()) for name, each in effects.items()}
+    assert sums == pytest.approx(model.predict_one(x))
 
 
 MODELS = {
@@ -120,12 +110,17 @@ def test_the_model_is_as_it_was(name):
     x, before = rows[-1][0], onlinels.dumps(model)
     effects = feature_effects(model, x)
     assert all(each.keys() == x.keys() for each in effects.values())
-    if "stream" in name:
-        lines = model.debug_one(x).splitlines()
-        outputs = [line.split(":")[0] for line in lines if line[0] != " "]
-        assert outputs == list(map(str, effects))
-        assert any(each in lines[1] for each in x)
     assert onlinels.dumps(model) == before
+
+
+@pytest.mark.parametrize("name", ["stream classifier", "stream regressor"])
+def test_the_text_of_a_prediction_names_outputs_and_features(name):
+    model, rows = MODELS[name]
+    model, x = taught(copy.deepcopy(model), rows), rows[-1][0]
+    lines = model.debug_one(x).splitlines()
+    outputs = [line.split(":")[0] for line in lines if line[0] != " "]
+    assert outputs == list(map(str, feature_effects(model, x)))
+    assert any(each in lines[1] for each in x)
 
 
 def test_a_feature_without_effect_has_none_in_a_stream_model():

@@ -29,25 +29,15 @@ def literal_response(window, weights, dilation, padded):
     return np.array(found)
 
 
-def literal_features(windows, kernels):
-    """Return the shares (n, n_features), and how near any response comes to its bias."""
-    weights, rows, nearest = minirocket_kernels(), [], []
-    for window in windows:
-        row, feature, near = [], 0, []
-        for number, dilation in enumerate(kernels.dilations):
-            for kernel in range(84):
-                seen = window[:, kernels.channels[number, kernel]]
-                found = literal_response(
-                    seen, weights[kernel], dilation, (number + kernel) % 2 == 0
-                )
-                for _ in range(kernels.n_biases[number]):
-                    bias = kernels.biases[feature]
-                    row.append(np.mean(found > bias))
-                    near.append(np.abs(found - bias).min())
-                    feature += 1
-        rows.append(row)
-        nearest.append(near)
-    return np.array(rows), np.array(nearest)
+def literal_kernels(kernels):
+    """Yield what each kernel is: channels, weights, dilation, whether it is padded, and biases."""
+    weights, feature = minirocket_kernels(), 0
+    for number, dilation in enumerate(kernels.dilations):
+        for kernel in range(84):
+            some = slice(feature, feature + kernels.n_biases[number])
+            feature, padded = some.stop, (number + kernel) % 2 == 0
+            yield kernels.channels[number, kernel], weights[kernel], dilation, padded, some
+    assert feature == len(kernels.biases)
 
 
 @st.composite
@@ -65,41 +55,30 @@ def cases(draw):
     return windows, settings
 
 
-@examples(20)
+@examples(10)
 @given(cases())
-def test_features_are_those_of_the_definition(case):
+def test_features_and_biases_are_those_of_the_definition(case):
+    """Shares of responses that are over biases, which are quantiles of responses to an example."""
     windows, settings = case
     model = MiniRocketFeatures.from_examples(windows, **settings)
-    found = model.transform_many(windows)
+    kernels, found = model.kernels, model.transform_many(windows)
     assert found.dtype == settings["dtype"]
     assert found.shape == (len(windows), settings["n_features"] // 84 * 84)
-    expected, nearest = literal_features(windows, model.kernels)
-    # Where a response is as large as its bias but for rounding, rounding decides.
-    sure = nearest > (1e-3 if settings["dtype"] == "float32" else 1e-9)
-    np.testing.assert_allclose(found[sure], expected[sure], rtol=1e-6)
-    assert sure.any()
-
-
-@examples(20)
-@given(cases())
-def test_biases_are_quantiles_of_responses_to_an_example(case):
-    windows, settings = case
-    kernels = MiniRocketFeatures.from_examples(windows, **settings | {"dtype": "float64"}).kernels
-    wanted, feature = quantiles(len(kernels.biases)), 0
-    for number, dilation in enumerate(kernels.dilations):
-        for kernel in range(84):
-            seen = windows[:, :, kernels.channels[number, kernel]]
-            weights = minirocket_kernels()[kernel]
-            some = slice(feature, feature + kernels.n_biases[number])
-            feature = some.stop
-            if kernel % 20:
-                continue
-            candidates = [
-                np.quantile(literal_response(window, weights, dilation, True), wanted[some])
-                for window in seen
-            ]
-            assert min(np.abs(c - kernels.biases[some]).max(initial=0) for c in candidates) < 1e-9
-    assert feature == len(kernels.biases)
+    levels, n_sure, close = quantiles(len(kernels.biases)), 0, {"float32": 1e-3, "float64": 1e-9}
+    for channels, weights, dilation, padded, some in literal_kernels(kernels):
+        biases, distances = kernels.biases[some], []
+        for window, features in zip(windows[:, :, channels], found[:, some], strict=True):
+            whole = literal_response(window, weights, dilation, True)
+            off = np.abs(np.quantile(whole, levels[some]) - biases)
+            distances.append(off.max(initial=0.0))
+            responses = whole if padded else literal_response(window, weights, dilation, False)
+            over = responses[:, None] - biases
+            # Where a response is as large as its bias but for rounding, rounding decides.
+            sure = np.abs(over).min(axis=0) > close[settings["dtype"]]
+            np.testing.assert_allclose(features[sure], (over > 0.0).mean(axis=0)[sure], rtol=1e-6)
+            n_sure += sure.sum()
+        assert min(distances) < close[settings["dtype"]]
+    assert n_sure
 
 
 @given(st.integers(9, 3000), st.integers(84, 12_000), st.integers(1, 40))
@@ -129,8 +108,9 @@ def test_published_numbers_and_channels():
     assert not model.transform_many(np.zeros((2, 20))).any()
 
 
-@pytest.mark.parametrize("length", [9, 30, 300, 700])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("length", "dtype"), [(9, "float32"), (30, "float64"), (300, "float32"), (700, "float64")]
+)
 def test_a_window_has_the_same_features_alone_and_among_others(length, dtype, monkeypatch):
     windows = np.random.default_rng(0).normal(size=(10, length, 2))
     model = MiniRocketFeatures.from_examples(windows, n_features=500, dtype=dtype)
