@@ -24,16 +24,6 @@ PACKAGE = str(Path(onlinels.__file__).parent)
 ERRORS = KeyboardInterrupt, MemoryError
 
 
-def run_traced(enter: Callable[[Any, str, Any], Any], call: Callable[[], Any]) -> None:
-    """Make a call that is traced; whoever traces otherwise (coverage) goes on afterwards."""
-    before = sys.gettrace()
-    sys.settrace(enter)
-    try:
-        call()
-    finally:
-        sys.settrace(before)
-
-
 @cache
 def exits(code: CodeType) -> frozenset[int]:
     """Return where with-blocks are left: no signal comes there, and nothing fails.
@@ -82,11 +72,17 @@ class Points:
 
     def run(self, call: Callable[[], Any]) -> bool:
         """Make a call, and tell whether the error came out of it; a refusal is none."""
+        # Whoever traces otherwise (coverage) goes on afterwards.
+        before = sys.gettrace()
+        sys.settrace(self._enter)
         try:
-            with suppress(ValueError, TypeError):
-                run_traced(self._enter, call)
+            call()
+        except (ValueError, TypeError):
+            pass
         except self.error:
             return True
+        finally:
+            sys.settrace(before)
         return False
 
 
