@@ -410,6 +410,6 @@ class Calls(RuleBasedStateMachine):
 @pytest.mark.filterwarnings("ignore:X lacks columns:UserWarning")
 @pytest.mark.filterwarnings("ignore:A removal leaves a part of a row:UserWarning")
 @pytest.mark.filterwarnings("ignore:X has more columns than the:UserWarning")
-@pytest.mark.parametrize("n", [8, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [12, pytest.param(2000, marks=pytest.mark.slow)])
 def test_any_calls_in_any_order(n):
     run_state_machine_as_test(Calls, settings=settings(max_examples=n, stateful_step_count=30))
