@@ -17,7 +17,7 @@ from support.untrusted_files import (
     arrays_of,
     members_of,
     npy,
-    stored,
+    zip_of,
 )
 
 
@@ -55,4 +55,4 @@ def in_version_4(path):
         return new
 
     said = said | {"format": 4, "model": rewritten(said["model"])}
-    path.write_bytes(stored(members | {DESCRIPTION: json.dumps(said).encode()}))
+    path.write_bytes(zip_of(members | {DESCRIPTION: json.dumps(said).encode()}))
