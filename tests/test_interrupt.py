@@ -220,12 +220,7 @@ ESTIMATORS = {
     )
     for kind in (IncrementalRidge, IncrementalRidgeClassifier)
 }
-LAYER = Subject(
-    lambda X, y: HiddenLayer(4),
-    learn=lambda model, X, y: model.transform_many(X),
-    ask=lambda model, rows: model.transform_many(rows),
-)
-SUBJECTS = LINEAR | OTHERS | WAITING | ESTIMATORS | {"layer": LAYER}
+SUBJECTS = LINEAR | OTHERS | WAITING | ESTIMATORS
 
 
 def widened(rows):
@@ -266,8 +261,6 @@ ACTS = {
     "predict_interval_one": lambda m, s, of: m.predict_interval_one(of(s.X[50])),
     "predict_many": lambda m, s, of: m.predict_many(batch(s, of, 48, 52)[0]),
     "predict_proba_many": lambda m, s, of: m.predict_proba_many(batch(s, of, 48, 52)[0]),
-    "transform_one": lambda m, s, of: m.transform_one(of(s.X[26] | {"new": 2.0})),
-    "transform_many": lambda m, s, of: m.transform_many(of(widened(s.X[:3]))),
     "fit": lambda m, s, of: m.fit(*batch(s, of, 26)),
     "partial_fit": lambda m, s, of: m.partial_fit(*batch(s, of, 26, 35)),
     "unlearn": lambda m, s, of: m.unlearn(*batch(s, of, 2)),
@@ -363,14 +356,6 @@ class Held:
         return self.value
 
 
-@dataclass(frozen=True)
-class HeldLabel:
-    value: Any
-
-    def __str__(self):
-        return str(self.value)
-
-
 class HeldArray:
     def __init__(self, values):
         self.values = values
@@ -381,7 +366,7 @@ class HeldArray:
 
 READ = "__len__", "__iter__", "__getitem__"
 Sample, Rows = calling(UserDict, *READ), calling(list, *READ)
-Text, Label = (calling(base, "__hash__", "__eq__") for base in (str, HeldLabel))
+Text = calling(str, "__hash__", "__eq__")
 Number, Array = calling(Held, "__float__"), calling(HeldArray, "__array__")
 
 
@@ -391,11 +376,6 @@ def own(value):
         return Sample({own(name): own(each) for name, each in value.items()})
     kinds = {list: lambda rows: Rows(map(own, rows)), str: Text, float: Number, np.ndarray: Array}
     return kinds.get(type(value), lambda value: value)(value)
-
-
-def own_labels(value):
-    """Return the same, with labels that are no texts."""
-    return Label(value) if isinstance(value, str) else own(value)
 
 
 CHANGES = {

@@ -482,24 +482,6 @@ def test_networks_of_format_3_answer_as_they_did_and_go_on():
     assert model.classes == ("top", "bottom", "new")
 
 
-KNOWN = {0: 1.0, 1: -1.0}
-DESCRIBED = dict.fromkeys(("gram, {}", "recursive, {}", "folds", "calibrated"), KNOWN)
-DESCRIBED |= {"stream": {"a": 1.0, "text": "t1", "gap": None}}
-
-
-@pytest.mark.parametrize("name", DESCRIBED)
-def test_models_described_in_format_3_go_on(name, tmp_path):
-    model, (_, learn) = savable_models.learnt(name), savable_models.MODELS[name]
-    path, x = tmp_path / "model.npz", DESCRIBED[name]
-    model.save(path)
-    version_4.in_version_4(path)
-    rewritten(path, lambda said: version_3.as_version_3(said) | {"format": 3})
-    loaded = onlinels.load(path)
-    for each in (loaded, model):
-        learn(each, np.random.default_rng(1))
-    assert loaded.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x), abs=1e-8)
-
-
 # -- files that are replaced, and permissions ------------------------------------------------------
 
 MODES = pytest.mark.skipif(os.name != "posix", reason="files have modes as on POSIX")

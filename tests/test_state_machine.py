@@ -332,20 +332,6 @@ class Calls(RuleBasedStateMachine):
         except ValueError:
             assert ridge == self.model.ridge or self.outweighs(self.truth, ridge)
 
-    @rule(seed=SEEDS, pickled=st.booleans(), n_rows=st.integers(1, 4))
-    def go_on_with_a_copy(self, seed, pickled, n_rows):
-        twin = pickle.loads(pickle.dumps(self.model)) if pickled else copy.deepcopy(self.model)
-        truth = copy.deepcopy(self.truth)
-        for number in range(n_rows):
-            self.learn(self.model, self.truth, seed + number, 1, "one")
-            self.learn(twin, truth, seed + number, 1, "one")
-            if self.asks:
-                assert (self.model.output_weights == twin.output_weights).all()
-        assert self.model.ridge_ == twin.ridge_
-        assert (self.model.output_weights == twin.output_weights).all()
-        assert (self.model.intercept == twin.intercept).all()
-        self.model = twin
-
     @rule(seed=SEEDS)
     def ask(self, seed):
         """Answers follow from the weights, and the weights from the rows."""
@@ -360,26 +346,6 @@ class Calls(RuleBasedStateMachine):
         found = np.array([[answer.get(name, 0.0) for name in outputs] for answer in answers])
         atol = 1e-9 * (1.0 + np.abs(X).sum() * np.abs(W).max(initial=0.0))
         np.testing.assert_allclose(found.reshape(scores.shape), scores, atol=atol)
-
-    BAD_CALLS = (
-        lambda model, x, y: model.learn_one({**x, "new": float("nan")}, y),
-        lambda model, x, y: model.learn_one(x, y, w=-1.0),
-        lambda model, x, y: model.learn_many([x, {"new": None}], [y, y]),
-        lambda model, x, y: model.unlearn_one({"never": 1.0}, y),
-        lambda model, x, y: model.unlearn_many([{}] * (model.count + 1), [y] * (model.count + 1)),
-        lambda model, x, y: model.merge(object()),
-        lambda model, x, y: model.fade(1.5),
-        lambda model, x, y: model.predict_many([{**x, model.feature_names[0]: "high"}]),
-    )
-
-    @precondition(lambda self: self.model.count)
-    @rule(call=st.sampled_from(BAD_CALLS), seed=SEEDS)
-    def fail(self, call, seed):
-        (row,) = self.drawn_rows(np.random.default_rng(seed), 1, self.names)
-        # A ridge that was changed may be taken in by any call.
-        assert self.model.ridge_ >= 0.0
-        errors = ValueError, TypeError
-        laws.assert_refused(lambda: call(self.model, row.x, row.y), self.model, None, errors)
 
     @invariant()
     def knows_what_is_in(self):
