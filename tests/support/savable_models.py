@@ -71,6 +71,11 @@ def learn_targets(model, random):
     model.predict_one(dict(enumerate(X[0])))
 
 
+def learn_and_predict_rows(model, random):
+    learn_rows(model, random)
+    predict(model, random)
+
+
 def predict(model, random):
     model.predict_many(rows(random, 3)[0])
 
@@ -317,10 +322,10 @@ def warned_by(detector):
 MODELS = {
     **LINEAR,
     "folds": (of(LeastSquaresClassifier, ridge=KFold(3)), learn_rows),
-    "priors": (of(LeastSquaresClassifier, priors={"a": 0.1}), learn_rows),
+    "priors": (of(LeastSquaresClassifier, priors={"a": 0.1}), learn_and_predict_rows),
     "priors, orthogonal": (
         of(LeastSquaresClassifier, accumulator="orthogonal", priors={"a": 0.1}),
-        learn_rows,
+        learn_and_predict_rows,
     ),
     "lessons": (lambda random: LessonBook(LeastSquaresClassifier()), learn_lessons),
     "few rows": (of(LeastSquaresClassifier), learn_wide_rows),
