@@ -282,8 +282,10 @@ def cases(subjects, acts):
 def some_and_all(cases, every, most):
     """Return cases for `parametrize`, with how often each is tried; by default some of them."""
     slow = pytest.mark.slow
-    every_one = [pytest.param(*each, 200, id=f"all, {each}", marks=slow) for each in cases]
-    return [*(pytest.param(*each, most, id=f"{each}") for each in cases[::every]), *every_one]
+    every_one = [
+        pytest.param(*each, 200, id=f"all, {': '.join(each)}", marks=slow) for each in cases
+    ]
+    return [*(pytest.param(*each, most, id=": ".join(each)) for each in cases[::every]), *every_one]
 
 
 # -- interrupts ------------------------------------------------------------------------------------
