@@ -183,7 +183,6 @@ class Calls(RuleBasedStateMachine):
     """Every public call that changes a model, beside the list of rows that should be in."""
 
     @initialize(
-        kind=st.sampled_from([*KINDS]),
         settings=model_settings(),
         width=st.one_of(st.integers(1, 5), st.integers(20, 40)),
         plain=st.booleans(),
@@ -191,9 +190,9 @@ class Calls(RuleBasedStateMachine):
         asks=st.booleans(),
         seed=SEEDS,
     )
-    def start(self, kind, settings, width, plain, whole, asks, seed):
-        self.model, self.truth = kind(**settings), Truth(settings)
-        self.drawn_target, self.answers = KINDS[kind]
+    def start(self, settings, width, plain, whole, asks, seed):
+        self.model, self.truth = self.kind(**settings), Truth(settings)
+        self.drawn_target, self.answers = KINDS[self.kind]
         self.whole, self.asks, self.width, self.n_labels = whole, asks, width, 3
         self.names = list(range(width + 8)) if plain else [f"x{k}" for k in range(width + 8)]
         # An array names its features by their numbers.
@@ -376,6 +375,8 @@ class Calls(RuleBasedStateMachine):
 @pytest.mark.filterwarnings("ignore:X lacks columns:UserWarning")
 @pytest.mark.filterwarnings("ignore:A removal leaves a part of a row:UserWarning")
 @pytest.mark.filterwarnings("ignore:X has more columns than the:UserWarning")
-@pytest.mark.parametrize("n", [12, pytest.param(2000, marks=pytest.mark.slow)])
-def test_any_calls_in_any_order(n):
-    run_state_machine_as_test(Calls, settings=settings(max_examples=n, stateful_step_count=30))
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [6, pytest.param(700, marks=pytest.mark.slow)])
+def test_any_calls_in_any_order(kind, n):
+    calls = type("CallsOfKind", (Calls,), {"kind": kind})
+    run_state_machine_as_test(calls, settings=settings(max_examples=n, stateful_step_count=30))
