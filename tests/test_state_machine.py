@@ -376,7 +376,7 @@ class Calls(RuleBasedStateMachine):
 @pytest.mark.filterwarnings("ignore:A removal leaves a part of a row:UserWarning")
 @pytest.mark.filterwarnings("ignore:X has more columns than the:UserWarning")
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [6, pytest.param(700, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [10, pytest.param(700, marks=pytest.mark.slow)])
 def test_any_calls_in_any_order(kind, n):
     calls = type("CallsOfKind", (Calls,), {"kind": kind})
     run_state_machine_as_test(calls, settings=settings(max_examples=n, stateful_step_count=30))
