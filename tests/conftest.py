@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -61,14 +60,6 @@ def spent_states():
         patch.setattr(model, "learn_new", spent.learnt_new)
         patch.setattr(apply, "call", planned.call)
         yield
-
-
-@pytest.fixture
-def interrupts_heeded():
-    """Let processes that a test starts heed Ctrl-C; those of a background job ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -582,19 +582,6 @@ def assert_memories_exact(model, logs, decays):
         assert_solves_weighted_ridge(memory.weights, diagonal, A, Y, w)
 
 
-def assert_not_saved(model, path, match, error=OSError):
-    """Assert that a save is refused, and that nothing has changed in the folder."""
-
-    def held():
-        return {p.name: p.is_file() and p.read_bytes() for p in sorted(path.parent.iterdir())}
-
-    before = held()
-    with pytest.raises(error, match=match) as raised:
-        model.save(path)
-    assert held() == before
-    return raised.value
-
-
 def in_batch(message):
     """Return a pattern for a message about "x" that matches if "X[3]" is named instead."""
     return re.sub(r"^x(?=\\| )", r"[xX](\\[\\d\\])?", message)

@@ -68,6 +68,7 @@ def learn_numbers(model, random):
 def learn_targets(model, random):
     X, _ = rows(random, 20)
     model.learn_many(X, X[:, :2])
+    model.predict_one(dict(enumerate(X[0])))
 
 
 def learn_and_predict_rows(model, random):
@@ -114,8 +115,10 @@ def learn_mixed(model, random):
 
 
 def learn_late(model, random):
-    """Learn rows, some late, some at once, and leave forecasts waiting."""
+    """Learn rows that may wait, then others, some late, some at once; leave forecasts waiting."""
     samples, y = mixed(random, N_MIXED)
+    for row in (4, 9, N_MIXED - 1):
+        model.learn_one(samples[row], y[row])
     for row, sample in enumerate(samples):
         model.predict_one(sample)
         if row >= 6 and row % 5:
@@ -140,9 +143,12 @@ def learn_mixed_numbers(model, random):
 
 
 def learn_late_numbers(model, random):
+    """Learn rows that may wait, then others, and leave forecasts waiting."""
+    later = [{"a": row[0], "later": row[1]} for row in rows(random, 6)[0]]
+    model.learn_one(later[0], 1.0)
     learn_mixed_numbers(model, random)
-    for row in rows(random, 6)[0]:
-        model.predict_one({"a": row[0], "later": row[1]})
+    for sample in later:
+        model.predict_one(sample)
 
 
 N_READINGS = 35
@@ -161,17 +167,12 @@ def learn_readings(model, random):
             model.learn_one(reading, number // 10 % 2)
 
 
-OF_NUMBERS = (
-    *(learn_singly, learn_words, learn_mixed, learn_late, learn_with_keys),
-    *(learn_mixed_numbers, learn_late_numbers, learn_readings),
-)
-"""What teaches samples of numbers and texts only, so that no model is passed an array."""
-
-
 def learn_images(model, random):
     y = random.integers(0, 3, 12)
-    images = random.random((12, 8, 8)) + (np.arange(8) > 2 * y[:, None])[:, None, :]
+    images = random.random((12, 8, 8))
+    images += (np.arange(8) > 2 * y[:, None])[:, None, :]
     model.learn_many(images, [f"class {label}" for label in y])
+    model.predict_many(images[:2])
 
 
 def learn_series(model, random):

@@ -29,9 +29,9 @@ LABELS = ["xyz"[k % 3] for k in range(60)]
 NUMBERS = (X @ [2.0, -1.0] + 3.0).round(3).tolist()
 
 
-def unpacked():
-    """Return the contents by key, those of "answers" by name of a model."""
-    packed = (Path(__file__).parent.parent / "version_3.xz").read_bytes()
+def unpacked(name="version_3.xz"):
+    """Return the contents of a file by key, those of "answers" by name of a model."""
+    packed = (Path(__file__).parent.parent / name).read_bytes()
     contents = pickle.loads(lzma.decompress(packed))
     return contents | {"answers": json.loads(contents["answers"])}
 
