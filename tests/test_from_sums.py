@@ -1,5 +1,6 @@
 """Models from sums that were computed elsewhere equal models that have learnt the rows."""
 
+import copy
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -20,149 +21,102 @@ from onlinels import (
     LeastSquaresRegressor,
 )
 from onlinels.from_sums import classifier_from_sums, regressor_from_sums
-from support.laws import assert_is_batch_solution, fitted, targets_of
-from support.strategies import Rows, cases, classifier_settings, examples, kinds
+from support.laws import fitted, targets_of
+from support.strategies import Rows, cases, examples, kinds
 
-FORMS = st.sampled_from(["gram", "recursive"])
-NAMES = ["b", "a", "h10", "h9", 7, "x"]
-
-
-def sums_about(X, Y, origin, target_origin):
-    """Return raw sums about origins."""
-    A, B = X - origin, Y - target_origin
-    return A.T @ A, A.T @ B, A.sum(axis=0), B.sum(axis=0), (B * B).sum(axis=0)
-
-
-@st.composite
-def drawn_rows(draw, n_targets=1):
-    """Draw rows at small or large offsets, targets, an origin for both, and settings."""
-    n_rows, n_features = draw(st.integers(2, 40)), draw(st.integers(1, 6))
-    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    offset = float(draw(st.sampled_from([0, 3, 1000, 10**6])))
-    X = offset + random.integers(-5, 6, (n_rows, n_features))
-    if draw(st.booleans()):
-        X[:, random.integers(n_features)] = offset + 4.0
-    Y = random.integers(-9, 10, (n_rows, n_targets)) + offset
-    origin = np.full(n_features, offset)
-    if draw(st.booleans()) and offset:
-        # Sums of numbers that are not whole keep digits only about an origin.
-        X, Y = X + 0.1 * random.normal(size=X.shape), Y * 0.1
-    elif draw(st.booleans()):
-        origin = None
-    settings = draw(classifier_settings(FORMS).filter(lambda s: not isinstance(s["ridge"], KFold)))
-    return X, Y, origin, settings
-
-
-def assert_goes_on(made, learnt, X, y):
-    """Assert that a model from sums answers, merges, unlearns, learns and is saved as the other."""
-    size = float(np.abs(X).max()) ** 2 * len(X)
-    again = onlinels.loads(onlinels.dumps(made))
-    assert onlinels.dumps(again) == onlinels.dumps(made)
-    assert again.feature_names == learnt.feature_names
-    assert again.count == learnt.count
-    for each in (made, again):
-        merged = onlinels.merge(each, learnt)
-        assert merged.count == 2 * len(X)
-        rows = Rows(np.vstack([X, X]), [*y, *y], np.ones(2 * len(X)))
-        assert_is_batch_solution(merged, rows, size=size)
-        # Rounding errors of removed rows may hide dependent features of the one that is left.
-        each.ridge = max(1.0, 1e-6 * size)
-        each.unlearn_many(X[1:], y[1:])
-        each.learn_many(X[1:], y[1:])
-        assert_is_batch_solution(each, Rows(X, y, np.ones(len(X))), size=4.0 * size)
-
-
-@examples(40)
-@given(drawn_rows(), st.integers(1, 3))
-def test_classifiers(case, n_classes):
-    X, _, origin, settings = case
-    y = [f"class {k}" for k in np.arange(len(X)) % n_classes]
-    labels = sorted(set(y))
-    priors = "learnt" if len(X) % 2 else None
-    learnt = fitted(LeastSquaresClassifier(**settings, priors=priors), X, y)
-    one_hot = np.array([[float(label == other) for other in labels] for label in y])
-    gram, cross, *_ = sums_about(X, one_hot, 0.0 if origin is None else origin, 0.0)
-    counts = one_hot.sum(axis=0)
-    made = classifier_from_sums(
-        learnt.empty(), gram, cross.T, counts.tolist(), labels, origin=origin
-    )
-    assert made.classes == tuple(labels)
-    assert_is_batch_solution(made, Rows(X, y, np.ones(len(X))), size=np.abs(X).max() ** 2)
-    assert_goes_on(made, learnt, X, y)
-
-
-@examples(40)
-@given(drawn_rows(n_targets=2), st.booleans())
-def test_regressors(case, is_single):
-    X, Y, origin, settings = case
-    Y = Y[:, :1] if is_single else Y
-    kind = LeastSquaresRegressor if is_single else LeastSquaresMultiTargetRegressor
-    learnt = kind(**settings)
-    names = NAMES[: X.shape[1]]
-    y = (
-        Y[:, 0].tolist()
-        if is_single
-        else [dict(zip(["v", "u"], row, strict=True)) for row in Y.tolist()]
-    )
-    samples = [dict(zip(names, row, strict=True)) for row in X.tolist()]
-    learnt.learn_many(samples, y)
-    at = (0.0, 0.0) if origin is None else (origin, Y[0])
-    made = regressor_from_sums(
-        kind(**settings),
-        *sums_about(X, Y, *at),
-        len(X),
-        origin=origin,
-        target_origin=None if origin is None else Y[0],
-        feature_names=names,
-        target_names=None if is_single else ["v", "u"],
-    )
-    # In the order of `learn_many`, so that both are alike.
-    assert made.feature_names == learnt.feature_names
-    columns = [names.index(name) for name in made.feature_names]
-    rows = Rows(X, y, np.ones(len(X)))
-    size = max(np.abs(X).max(), np.abs(Y).max()) ** 2 * len(X)
-    assert_is_batch_solution(made, rows, columns, size=size)
-    merged = onlinels.merge(made, learnt)
-    twice = Rows(np.vstack([X, X]), y + y, np.ones(2 * len(X)))
-    assert_is_batch_solution(merged, twice, columns, size=4.0 * size)
+WIDE = getattr(pl, "Int128", pl.Int64)  # Not in every version of polars.
 
 
 @kinds
-@examples(40)
+@examples(60)
 @given(st.data())
-def test_statistics_are_sums_of_the_rows_and_make_the_model_again(kind, data):
-    rows, make = data.draw(cases(kind, unlearns=True, max_rows=40))
-    model = fitted(make(ridge=1.0), rows.X, rows.y, rows.w)
-    sums = model.statistics()
-    X = rows.X[:, [*map(int, model.feature_names)]].astype(float)
-    targets = targets_of(model, rows.y) - sums.target_origin
+def test_sums_make_the_model_that_learnt_the_rows(kind, data):
+    """About any origin; it answers, merges, unlearns, learns on and is saved as the other."""
+    rows, make = data.draw(cases(kind, unlearns=True, min_rows=2, max_rows=40))
+    # Without an intercept, a large mean would take the digits.
+    offset = data.draw(st.sampled_from([0.0, 0.0, 3.0, 1e6 * make.keywords["fit_intercept"]]))
+    X = rows.X.astype(float) + offset
+    rows = Rows(X, rows.y, rows.w)
+    learnt = fitted(make(ridge=1.0), X, rows.y, rows.w)
+    sums, X = learnt.statistics(), X[:, list(learnt.feature_names)]
+    targets = targets_of(learnt, rows.y) - sums.target_origin
     about = X - sums.origin
-    size = 1e-9 * (1.0 + np.abs(X).max() ** 2 + np.abs(targets).max() ** 2) * len(X)
     weighted = rows.w[:, None] * about
+    largest = np.abs(X).max() ** 2 + np.abs(targets).max() ** 2
+    size = 1e-9 * (1.0 + largest) * len(X)
+    centred = learnt.fit_intercept or hasattr(learnt, "classes")
     for found, expected in (
         (sums.gram, weighted.T @ about),
         (sums.cross, weighted.T @ targets),
         (sums.target_squares, rows.w @ targets**2),
         (sums.weight, rows.w.sum()),
+        (sums.sums, weighted.sum(axis=0) if centred else sums.sums),
+        (sums.target_sums, rows.w @ targets if centred else sums.target_sums),
     ):
         np.testing.assert_allclose(found, expected, rtol=0.0, atol=size)
-    if model.fit_intercept or hasattr(model, "classes"):
-        np.testing.assert_allclose(sums.sums, weighted.sum(axis=0), rtol=0.0, atol=size)
-        np.testing.assert_allclose(sums.target_sums, rows.w @ targets, rtol=0.0, atol=size)
     assert not any(each.flags.writeable for each in sums if isinstance(each, np.ndarray))
     assume((rows.w @ targets**2 > 0.0).all())
-    names = {"feature_names": model.feature_names}
-    if hasattr(model, "classes"):
-        by_class = sums.cross.T, sums.target_sums, model.classes, sums.origin
-        again = classifier_from_sums(model, sums.gram, *by_class, **names)
-    else:
-        if hasattr(model, "target_names"):
-            names["target_names"] = model.target_names
-        again = regressor_from_sums(model, *sums, **names)
-    largest = np.abs(model.output_weights).max()
-    weights = again.output_weights
-    np.testing.assert_allclose(weights, model.output_weights, rtol=1e-6, atol=1e-6 * largest)
-    np.testing.assert_allclose(again.intercept, model.intercept, rtol=1e-6, atol=1e-6 * largest)
+    made = MADE[kind](learnt, sums)
+    assert_close(made, learnt)
+    again, twice = onlinels.loads(onlinels.dumps(made)), onlinels.merge(made, learnt)
+    assert onlinels.dumps(again) == onlinels.dumps(made)
+    assert_close(twice, fitted(copy.deepcopy(learnt), rows.X, rows.y, rows.w))
+    made.learn_many(rows.X, rows.y, rows.w)
+    made.unlearn_many(rows.X, rows.y, rows.w)
+    assert_close(made, learnt)
+
+
+def assert_close(model, other):
+    """Assert that weights agree, to the digits that sums about an origin have."""
+    for found, expected in (
+        (model.output_weights, other.output_weights),
+        (model.intercept, other.intercept),
+    ):
+        largest = 1.0 + np.abs(expected).max(initial=0.0)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * largest)
+
+
+def classifier_of(learnt, sums):
+    by_class = sums.cross.T, sums.target_sums, learnt.classes, sums.origin
+    names = learnt.feature_names
+    return classifier_from_sums(learnt.empty(), sums.gram, *by_class, feature_names=names)
+
+
+def regressor_of(learnt, sums, **names):
+    names["feature_names"] = learnt.feature_names
+    return regressor_from_sums(learnt.empty(), *sums, **names)
+
+
+MADE = {
+    "labels": classifier_of,
+    "labels with priors": classifier_of,
+    "numbers": regressor_of,
+    "several numbers": lambda learnt, sums: regressor_of(
+        learnt, sums, target_names=learnt.target_names
+    ),
+}
+
+
+@pytest.mark.parametrize("origin", [None, np.full(6, 3.0)])
+def test_sums_of_other_systems_are_those_of_rows_by_name(origin):
+    """Sums are raw, or about an origin; DuckDB's sum of integers is one of 128 bits."""
+    random = np.random.default_rng(0)
+    X, y = random.integers(0, 9, (20, 6)), random.integers(0, 9, 20)
+    names = ["b", "a", "h10", "h9", 7, "x"]
+    learnt = fitted(LeastSquaresRegressor(1.0), [dict(zip(names, x, strict=True)) for x in X], y)
+    about = X - (np.zeros(6) if origin is None else origin).astype(int)
+    sums = [about.T @ about, about.T @ y, about.sum(axis=0)]
+    tables = pl.DataFrame, pl.Series, pl.Series
+    wide = [make(each).cast(WIDE) for make, each in zip(tables, sums, strict=True)]
+    totals = int(y.sum()), int(y @ y), len(y)
+    for each in (sums, wide):
+        made = regressor_from_sums(
+            LeastSquaresRegressor(1.0), *each, *totals, origin=origin, feature_names=names
+        )
+        # In the order of `learn_many`, so that both are alike.
+        assert made.feature_names == learnt.feature_names
+        assert made.count == learnt.count
+        np.testing.assert_allclose(made.output_weights, learnt.output_weights, rtol=1e-9)
 
 
 X = np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 3.0]])
@@ -175,28 +129,20 @@ GIVEN = {
 NAN, INDEFINITE = [[np.nan, 17.0], [17.0, 11.0]], [[29.0, -17.0], [-17.0, 11.0]]
 WRONG = [
     ({"gram": np.eye(3)}, r"gram has the shape \(3, 3\), expected a shape \(2, 2\)"),
-    ({"gram": [["a", "b"], ["c", "d"]]}, "^gram is not an array of numbers: could not convert"),
     ({"gram": [[1.0, 2.0], [3.0]]}, "^gram is not an array of numbers: .*inhomogeneous"),
     ({"gram": NAN}, r"gram\[0, 0\] is nan, expected a finite number"),
-    ({"gram": [[np.inf, 17.0], [17.0, 11.0]]}, r"gram\[0, 0\] is inf"),
     ({"gram": [[29.0, 17.0], [16.0, 11.0]]}, "gram is not symmetric"),
-    ({"gram": [[29.0, 18.0], [18.0, 11.0]]}, "gram is indefinite"),
     ({"gram": INDEFINITE}, "gram is indefinite, expected sums of products of rows"),
     ({"sums_by_class": [[2.0, 2.0]]}, r"has the shape \(1, 2\), expected a shape \(2, n_f"),
-    ({"sums_by_class": [[2.0, 2.0], [9.0, 3.0]]}, "gram is indefinite"),
     ({"sums_by_class": [[2.0, 20.0], [5.0, -15.0]]}, "The sums with target 0 explain"),
     ({"sums_by_class": np.zeros((0, 2)), "counts": []}, r"has the shape \(0, 2\)"),
     ({"counts": [2, 0]}, r"counts=\[2.0, 0.0\], expected numbers above 0"),
-    ({"counts": [1]}, r"counts has the shape \(1,\), expected a shape \(2,\)"),
-    ({"counts": ["a", "b"]}, r"^counts is not an array of numbers"),
     ({"labels": ["a", "a"]}, "holds a label twice"),
     ({"labels": ["a", None]}, r"^labels\[1\] is None, expected a label. Leave the row out"),
     ({"labels": "ab"}, "^labels is of type str, expected .* one label per class. Pass a list"),
     ({"origin": 1000.0}, r"^origin has the shape \(1,\), expected a shape \(2,\)"),
     ({"origin": [0.0, np.nan]}, r"^origin\[1\] is nan"),
-    ({"origin": [0.0, 1e200]}, "origin"),
     ({"feature_names": ["x"]}, "expected 2 different names"),
-    ({"feature_names": ["x", "x"]}, "expected 2 different names"),
     ({"model": LeastSquaresClassifier}, "^model is of .*expected a LeastSquaresClassifier. For a"),
     ({"model": LeastSquaresRegressor()}, "expected a LeastSquaresClassifier"),
     ({"model": HiddenLayer(2) | LeastSquaresClassifier()}, "expected .* pass its last step"),

@@ -27,6 +27,8 @@ from support.strategies import Stream, splits
 BLOCKS = {
     "onlinels.checks.BLOCK_BYTES": 200,
     "onlinels.linear.state.MIN_BLOCK_ROWS": 1,
+    # Rows are predicted and learnt in blocks, too.
+    "onlinels.linear.prequential.FEATURES_IN_BLOCKS": 0,
 }
 
 EPS = np.finfo(np.float64).eps
@@ -163,7 +165,8 @@ def assert_is_discriminant(model, rows, columns=None, size=0.0):
     present = weights > 1e-20 * total
     assert (model.intercept[~present] == (-np.inf if present.any() else 0.0)).all()
     assert not V[:, ~present].any()
-    probabilities = model.predict_proba_many(X)
+    samples = [dict(zip(model.feature_names, row, strict=True)) for row in X.tolist()]
+    probabilities = np.array([[*row.values()] for row in model.predict_proba_many(samples)])
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     if not present.any():
         return
@@ -190,7 +193,7 @@ def assert_is_discriminant(model, rows, columns=None, size=0.0):
         means = shrunken_means(*known)
         # Distances round at the size of the largest: those of classes that coincide are all error.
         rounding = 10.0 * EPS * lost**2 / (1.0 - shares)
-        hidden = total * np.abs(shrunken_means(*known, rounding) - means).max()
+        hidden = total * np.abs(shrunken_means(*known, rounding) - means).max(initial=0.0)
     residual = within @ V - total * means
     size = (np.linalg.norm(whole) + size) * (1.0 + np.linalg.norm(V))
     size += total * (np.linalg.norm(means) + np.linalg.norm(x_mean))
