@@ -159,16 +159,3 @@ def test_single_rows_are_scored_and_calibrated_as_batches(priors, n_classes, is_
         np.testing.assert_allclose(model._losses, losses, rtol=1e-9, atol=1e-9)
         if step == 20:
             model = pickle.loads(pickle.dumps(model))
-
-
-@pytest.mark.parametrize("w", [-1.0, np.nan, np.inf, "w"])
-def test_a_bad_weight_changes_no_loss(w):
-    model = CalibratedClassifier(LeastSquaresClassifier(1.0))
-    for k in range(20):
-        model.predict_proba_one({"x": k % 5})
-        model.learn_one({"x": float(k % 5)}, k % 2)
-    before = model._losses.copy()
-    with pytest.raises((TypeError, ValueError)):
-        model.learn_one({"x": 1.0}, 1, w)
-    assert (model._losses == before).all()
-    assert model.count == 20
