@@ -296,10 +296,6 @@ def test_a_row_that_a_step_refuses_later_is_skipped():
             told.append((now, error.__notes__))
     assert told == [(22, [ROW_IS_SKIPPED.format("the value 2 steps ago")])]
     assert forecaster.models[0][-1].count == 26
-    without = DirectForecaster(LeastSquaresRegressor(), 1, 1)
-    for now in range(30):
-        without.learn_one(float(now % 4), {"hour": 1})
-    assert forecaster._values[:2] == without._values
 
 
 def test_the_suite_of_river():

@@ -118,42 +118,25 @@ def state_of(model):
     return pickle.dumps([*model.steps.values()][-1] if hasattr(model, "steps") else model)
 
 
-def assert_missing_refused(model, X, rows, drawn, learn_many, learn_one):
-    """Assert that missing labels are refused in a batch and alone."""
-    first = drawn.missing[0]
-    nothing = list(drawn.y)[first]
-    nothing = nothing.as_py() if hasattr(nothing, "as_py") else nothing
-    for call, place in (
-        (lambda: learn_many(model, X, drawn.y), rf"\[{first}\]"),
-        (lambda: learn_one(model, rows[first], nothing), ""),
-    ):
-        message, errors = rf"^y{place} is .*expected a label\. ", (TypeError, ValueError)
-        laws.assert_refused(call, model, message, errors, state_of)
-
-
 @pytest.mark.parametrize("kind", CLASSIFIERS | UNLEARNING)
 @strategies.examples(12)
 @given(strategies.missing_labels(), st.booleans())
 def test_missing_labels_are_refused_before_anything_changes(kind, drawn, knows):
-    model = (CLASSIFIERS | UNLEARNING)[kind]()
+    model, first = (CLASSIFIERS | UNLEARNING)[kind](), drawn.missing[0]
     X = np.arange(1.0, 2.0 * len(drawn.labels) + 1.0).reshape(-1, 2)
-    rows = strategies.Rows(X, [], None).dicts()
+    x, nothing = dict(enumerate(X[first].tolist())), list(drawn.y)[first]
+    nothing = nothing.as_py() if hasattr(nothing, "as_py") else nothing
     if knows:
         model.learn_many(X, drawn.labels)
     learn = type(model).learn_many, type(model).learn_one
-    for methods in (learn, (unlearn_many, unlearn_one))[: 1 + (kind in UNLEARNING)]:
-        assert_missing_refused(model, X, rows, drawn, *methods)
-
-
-@strategies.examples(12)
-@given(strategies.missing_labels())
-def test_missing_labels_of_images_are_refused(drawn):
-    model, n = models.digits_network(), len(drawn.labels)
-    images = np.arange(64.0 * n).reshape(n, 8, 8)
-    rows, learn = [{"image": image} for image in images], (type(model).learn_many,)
-    assert_missing_refused(model, images, rows, drawn, *learn, type(model).learn_one)
-    model.learn_many(images, drawn.labels)
-    assert_missing_refused(model, images, rows, drawn, unlearn_many, unlearn_one)
+    methods = {kind: learn} | dict.fromkeys(UNLEARNING, (unlearn_many, unlearn_one))
+    for many, one in (learn, methods[kind]):
+        for call, place in (
+            (lambda: many(model, X, drawn.y), rf"\[{first}\]"),  # noqa: B023
+            (lambda: one(model, x, nothing), ""),  # noqa: B023
+        ):
+            message, errors = rf"^y{place} is .*expected a label\. ", (TypeError, ValueError)
+            laws.assert_refused(call, model, message, errors, state_of)
 
 
 def typed(values):
