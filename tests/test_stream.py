@@ -622,19 +622,6 @@ def test_a_warning_that_is_an_error_leaves_a_model_that_learns(kind):
     learn_values(model, ["n/a", 2.0])
 
 
-@kinds
-@pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame])
-def test_a_table_that_lacks_columns_is_warned_of(kind, table):
-    rows = [{"a": 1.0, "b": "u", "h0": 2.0}, {"a": 2.0, "b": None, "h0": 3.0}]
-    model = laws.fitted(kind.make(), rows, [1.0, 2.0])
-    with pytest.warns(UserWarning, match=r"^X lacks .* 2 of 3 .*'a', .*'b'\].*has \['A', 'B'\]"):
-        model.predict_many(table({"A": [1.0], "B": ["u"], "h0": [2.0]}))
-    with pytest.warns(UserWarning, match=r"^X lacks columns .* 3 of 3 columns"):
-        loads(dumps(model)).predict_many(np.ones((2, 1)))
-    model.predict_many(table({"a": [1], "b": ["v"], "h0": [None]}))
-    model.predict_many([{"A": 1.0}])
-
-
 # -- refusals -------------------------------------------------------------------------------------
 
 GOOD = {"newer": 3.0, "newest": "text"}

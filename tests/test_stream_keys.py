@@ -492,6 +492,7 @@ def test_different_samples_are_told_apart_though_their_rows_be_equal(sample, oth
     assert model.waiting.n_forecasts == 0
 
 
+# Beginnings of equal length.
 LOST, UNSURE = "Many labels", "Many rows e"
 
 
@@ -569,7 +570,7 @@ def test_a_model_warns_of_labels_that_do_not_find_their_forecasts(
     n_rows, n_values, delay, how, expected
 ):
     found = learn_late(StreamClassifier(), values_of(n_rows, n_values), delay, **how)
-    assert [each[: len(LOST)] for each in found] == [each[: len(LOST)] for each in expected]
+    assert [each[: len(LOST)] for each in found] == expected
 
 
 @pytest.mark.usefixtures("few_labels")
