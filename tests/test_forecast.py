@@ -184,22 +184,21 @@ def test_bad_calls_change_nothing(kind, method, arguments, match):
     laws.assert_refused(lambda: call(*arguments), forecaster, match, errors)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
+def test_bad_settings_are_refused():
+    for arguments, match in (
         ((LeastSquaresClassifier(),), "model is of type LeastSquaresClassifier"),
         ((LeastSquaresRegressor,), "model is the class LeastSquaresRegressor"),
         ((5,), "model=5 must be a Regressor"),
         ((LeastSquaresRegressor(), 0), "horizon=0"),
-        ((LeastSquaresRegressor(), 2, 0), "lags=0"),
-        ((LeastSquaresRegressor(), 2, [1, 0]), "lags=0"),
+        *(((LeastSquaresRegressor(), 2, lags), "lags=0") for lags in (0, [1, 0])),
         ((LeastSquaresRegressor(), 2, []), "lags is empty"),
         ((LeastSquaresRegressor(), 2, "ab"), "lags='a'"),
-    ],
-)
-def test_bad_settings_are_refused(arguments, match):
-    with pytest.raises((TypeError, ValueError), match=match):
-        DirectForecaster(*arguments)
+    ):
+        with pytest.raises((TypeError, ValueError), match=match):
+            DirectForecaster(*arguments)
+    # A lag that is named twice counts once.
+    forecaster = DirectForecaster(LeastSquaresRegressor(), 2, [1, 3, *range(1, 3)])
+    assert forecaster.lags == forecaster.clone().lags == (1, 3, 2)
 
 
 @pytest.mark.parametrize("n_values", [0, 20])
@@ -214,11 +213,6 @@ def test_intervals_are_refused_if_there_are_none(n_values):
     forecaster = learn(DirectForecaster(LeastSquaresRegressor(), 2, 1), *series(n_values))
     with pytest.raises(ValueError, match="level=1"):
         forecaster.forecast_interval(2, level=1.5)
-
-
-def test_a_lag_that_is_named_twice_counts_once():
-    forecaster = DirectForecaster(LeastSquaresRegressor(), 2, [1, 3, *range(1, 3)])
-    assert forecaster.lags == forecaster.clone().lags == (1, 3, 2)
 
 
 REFUSING = {

@@ -60,7 +60,7 @@ NAMES = st.sets(st.sampled_from([*VALUES]), min_size=1, max_size=4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@examples(60)
+@examples(40)
 @given(st.data(), st.integers(1, 9))
 def test_what_fits_is_learnt_and_the_rest_changes_nothing(kind, data, most):
     """In any order of steps, beside a model without a limit; an array counts as its entries."""

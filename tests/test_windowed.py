@@ -328,14 +328,14 @@ def test_bad_readings_change_nothing(settings, x, message):
         assert_refused(act, model, None, errors)
 
 
+NO_CHANNELS, NO_TIME = "A reading has no channels, expected a number", r"[xX] has no 't'"
+
+
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        ([{"t": 1.0}] * 2, "A reading has no channels, expected a number"),
-        (pd.DataFrame({"t": [1.0, 2.0]}), "A reading has no channels, expected a number"),
-        (np.ones((2, 2)), r"[xX] has no 't'"),
-        (pd.DataFrame({"ax": [1.0, 2.0]}), r"[xX] has no 't'"),
-        ([{"ax": 1.0}, {"ax": 2.0}], r"[xX] has no 't'"),
+        *((batch, NO_CHANNELS) for batch in ([{"t": 1.0}] * 2, pd.DataFrame({"t": [1.0, 2.0]}))),
+        *((batch, NO_TIME) for batch in (np.ones((2, 2)), pd.DataFrame({"ax": [1.0, 2.0]}))),
         ([{"ax": 1.0, "t": 0.0}, [1.0, 2.0]], r"X\[1\] is of type list, expected a dict"),
     ],
 )
