@@ -1,7 +1,6 @@
 """A limit on the number of features: rows that fit are learnt as without it, others refused."""
 
 import copy
-import pickle
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import onlinels
 from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
@@ -18,7 +16,6 @@ from onlinels import (
     StreamRegressor,
     from_sums,
 )
-from support import version_3, version_4
 from support.laws import assert_refused
 from support.strategies import classifier_settings, examples
 from support.streams import COPIES
@@ -152,12 +149,3 @@ def test_sums_of_more_features_are_refused():
     sums = X.T @ X, X.T @ y, X.sum(axis=0), y.sum(), y @ y, len(y)
     with pytest.raises(ValueError, match="max_features=1"):
         from_sums.regressor_from_sums(limited, *sums)
-
-
-@pytest.mark.parametrize("former", [version_3, version_4])
-def test_models_of_earlier_versions_have_no_limit(former):
-    contents = former.unpacked()
-    for models in (onlinels.loads(contents["models"]), pickle.loads(contents["pickles"])):
-        linear = [each for each in models.values() if hasattr(each, "max_features")]
-        assert linear
-        assert {each.max_features for each in linear} == {None}

@@ -11,11 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 import onlinels
-from onlinels import (
-    StreamClassifier,
-    StreamRegressor,
-)
-from onlinels import core as compiled
+from onlinels import StreamClassifier, StreamRegressor, core
 from onlinels.core import reference
 from onlinels.stream import base, classifier, regressor
 from onlinels.stream import rows as stream_rows
@@ -47,33 +43,37 @@ class Kind(NamedTuple):
     # The target of a sample of `rows_of`, and the answer to a row before the first one.
     target_of: Callable
     blank: float | None
+    # The size of answers, given the targets.
+    size: Callable
 
 
 KINDS = {
     "labels": Kind(
-        StreamClassifier,
-        strategies.streams,
-        (
+        make=StreamClassifier,
+        streams=strategies.streams,
+        questions=(
             StreamClassifier.predict_proba_one,
             StreamClassifier.predict_one,
             StreamClassifier.scores_one,
             StreamClassifier.margin_one,
         ),
-        StreamClassifier.predict_proba_learn_many,
-        (*classifier.MEMORIES,),
-        st.sampled_from([{}, {"labels": ["cat", "dog", "unheard of"]}]),
-        lambda x: "yn"[x["a"] > x["b"]],
-        None,
+        answer_and_learn=StreamClassifier.predict_proba_learn_many,
+        decays=(*classifier.MEMORIES,),
+        settings=st.sampled_from([{}, {"labels": ["cat", "dog", "unheard of"]}]),
+        target_of=lambda x: "yn"[x["a"] > x["b"]],
+        blank=None,
+        size=lambda labels: 1.0,
     ),
     "numbers": Kind(
-        StreamRegressor,
-        strategies.number_streams,
-        (normal_one, StreamRegressor.predict_one, StreamRegressor.predict_interval_one),
-        normals_learn_many,
-        tuple(decay for *_, decay in regressor.MEMORIES),
-        st.just({}),
-        lambda x: x["a"],
-        0.0,
+        make=StreamRegressor,
+        streams=strategies.number_streams,
+        questions=(normal_one, StreamRegressor.predict_one, StreamRegressor.predict_interval_one),
+        answer_and_learn=normals_learn_many,
+        decays=tuple(decay for *_, decay in regressor.MEMORIES),
+        settings=st.just({}),
+        target_of=lambda x: x["a"],
+        blank=0.0,
+        size=lambda targets: float(np.ptp([*targets, 0.0])) or 1.0,
     ),
 }
 kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -97,7 +97,7 @@ class HandedRows:
     """`StreamRows` that hand back all samples, which Python code then reads."""
 
     def __init__(self, **named):
-        self.rows = compiled.StreamRows(**named)
+        self.rows = core.StreamRows(**named)
         self.waits, self.forget = self.rows.waits, self.rows.forget
 
     def hand_over(self, *arguments):
@@ -114,7 +114,7 @@ class HandedRows:
 
 def read_in_python():
     """Return a context in which no sample is read in C."""
-    return mock.patch.object(base, "StreamRows", compiled.StreamRows and HandedRows)
+    return mock.patch.object(base, "StreamRows", core.StreamRows and HandedRows)
 
 
 def assert_alike(a, b, samples):
