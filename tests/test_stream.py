@@ -70,6 +70,7 @@ def in_another_form(value, draw):
     if value is None or value is np.nan:
         return strategies.GAPS[draw.choice([*strategies.GAPS])]
     forms = {float: [float, np.float64, pa.scalar], str: [str, np.str_, pa.scalar]}
+    forms[int] = [int, lambda number: float(number) or -0.0]
     return draw.choice(forms.get(type(value), [lambda value: value]))(value)
 
 
@@ -86,7 +87,7 @@ WEIGHTS = [list, np.array, pd.Series, pl.Series]
 def streams_in_forms(draw, kind):
     """Draw a stream, and the forms in which a batch of it may come."""
     forms = [as_dicts]
-    names = ("mixed", *strategies.STREAM_KINDS)
+    names = ("mixed", "text", "text", *strategies.STREAM_KINDS)
     if in_frames := draw(st.booleans()):
         names = ("number", "text", "bool", "whole", "constant")
     stream = draw(kind.streams(max_rows=50, kinds=names, always=in_frames, weighed=True))
