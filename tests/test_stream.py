@@ -739,7 +739,7 @@ def test_no_memory_and_no_reference_is_lost(kind):
     odd = [{"a": "text"}, {"a": 1.0, "z": 1.0}, {}, Odd(x), x | {"a": 1e200}]
     kept, held = [x, *x, *x.values(), y, *odd], []
     for _ in range(2):
-        for _ in range(60):
+        for _ in range(30):
             for ask in kind.questions:
                 ask(model, x)
             model.learn_one(x, y, 0.0)
