@@ -15,7 +15,6 @@ from onlinels import (
     DriftAwareClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
-    LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
 from onlinels.meta import alarms
@@ -47,58 +46,33 @@ def test_faded_rows_weigh_less_and_the_ridge_stays(kind, data, factor):
         w[batch] *= factor ** np.arange(len(batch) - 1.0, -1.0, -1.0)
         if data.draw(st.booleans()) and w[: batch.stop].any():
             keep = min(1.0, max(data.draw(shares), 1e-4 / w[w > 0.0].min()))
-            model.fade(keep)
+            # Or together as much as so many rows.
+            how = {"rows": keep * w[: batch.stop].sum()} if data.draw(st.booleans()) else {}
+            model.fade(**how or {"keep": keep})
             w[: batch.stop] *= keep
             if keep < 1.0 and model.scaling is None:
                 assert (model.ridge_diagonal == model.ridge_).all()
     laws.assert_is_batch_solution(model, rows.weighing(w))
 
 
-@given(strategies.cases("numbers"), st.floats(0.1, 100.0))
-def test_rows_may_weigh_together_as_much_as_so_many(case, n_rows):
-    rows, make = case
-    model, weight = laws.learnt(make, rows), rows.w.sum()
-    keep = min(1.0, n_rows / weight) if weight else 1.0
-    model.fade(rows=n_rows)
-    assert model.statistics().weight == pytest.approx(keep * weight)
-    laws.assert_is_batch_solution(model, rows.weighing(keep * rows.w))
-
-
-@pytest.mark.parametrize("rows", [0.0, -1.0, float("nan"), float("inf"), "one", True])
-def test_what_is_no_number_of_rows_changes_nothing(rows):
-    model = LeastSquaresRegressor()
-    model.learn_one({"x": 2.0}, 3.0)
-    laws.assert_refused(lambda: model.fade(rows=rows), model, "^rows=", (TypeError, ValueError))
-    laws.assert_refused(lambda: model.fade(0.5, rows=1), model, "keep=0.5 and rows=1")
-
-
-@pytest.mark.parametrize(
-    ("kind", "target"),
-    [
-        (LeastSquaresClassifier, "yes"),
-        (LeastSquaresRegressor, 1.0),
-        (LeastSquaresMultiTargetRegressor, {"a": 1.0}),
-    ],
-)
-@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
-def test_nothing_kept_is_an_empty_model(kind, target, accumulator):
-    model = kind(2.0, accumulator, half_life=3.0)
-    fresh = model.empty()
-    for _ in range(3):
-        model.learn_one({"x": 2.0}, target, t=5.0)
+@strategies.kinds
+@given(st.data())
+def test_nothing_kept_is_an_empty_model(kind, data):
+    rows, make = data.draw(strategies.cases(kind))
+    model = laws.learnt(make, rows)
     model.fade(0)
-    assert pickle.dumps(model) == pickle.dumps(fresh)
-    for each in (model, fresh):
-        each.learn_one({"z": 2.0}, target, t=1.0)
-    assert pickle.dumps(model) == pickle.dumps(fresh)
+    assert pickle.dumps(model) == pickle.dumps(model.empty())
 
 
-@pytest.mark.parametrize("keep", [-0.1, 1.5, float("nan"), "half", None, True])
-def test_what_is_no_share_changes_nothing(keep):
-    model = LeastSquaresClassifier()
+@pytest.mark.parametrize("value", [-0.1, 1.5, float("nan"), float("inf"), "half", None, True])
+def test_what_is_no_share_and_no_number_of_rows_changes_nothing(value):
+    model, errors = LeastSquaresClassifier(), (TypeError, ValueError)
     model.learn_one({"x": 2.0}, "yes")
-    for call in (lambda: model.fade(keep), lambda: DriftAwareClassifier(model, keep=keep)):
-        laws.assert_refused(call, model, r"^keep=", (TypeError, ValueError))
+    for call in (lambda: model.fade(value), lambda: DriftAwareClassifier(model, keep=value)):
+        laws.assert_refused(call, model, r"^keep=", errors)
+    rows = {1.5: 0.0, None: -1.0}.get(value, value)
+    laws.assert_refused(lambda: model.fade(rows=rows), model, "^rows=", errors)
+    laws.assert_refused(lambda: model.fade(0.5, rows=1), model, "keep=0.5 and rows=1")
 
 
 @given(
@@ -232,19 +206,6 @@ def test_what_was_passed_in_stays_the_wrapped_one_and_as_it_was(detector):
     assert (linear.count, scaler.counts["a"]) == (4, counts["a"] + 1)
 
 
-def test_several_labels_per_row_are_refused():
-    for labels in (["cat", "dog"], {"cat", "dog"}, {"cat": True, "dog": False}, np.ones(2)):
-        for model in (
-            LeastSquaresClassifier(),
-            DriftAwareClassifier(LeastSquaresClassifier()),
-            HiddenLayer(3) | LeastSquaresClassifier(),
-        ):
-            with pytest.raises(TypeError, match="Several labels per row are out of scope"):
-                model.learn_one({"a": 1.0}, labels)
-        with pytest.raises(TypeError, match="Several labels per row are out of scope"):
-            LeastSquaresClassifier().learn_many([{"a": 1.0}], [labels])
-
-
 def test_what_cannot_be_wrapped():
     others = None, linear_model.LogisticRegression(), LeastSquaresRegressor(), HiddenLayer(2)
     for wrap, wrong in itertools.product((DriftAwareClassifier, CalibratedClassifier), others):
@@ -255,14 +216,3 @@ def test_what_cannot_be_wrapped():
             DriftAwareClassifier(LeastSquaresClassifier(), wrong)
     with pytest.raises(TypeError, match="X is of type int"):
         DriftAwareClassifier(LeastSquaresClassifier()).learn_many(3, [1])
-
-
-def test_empty_models():
-    X, y = changing(n_rows=800)
-    pipeline = HiddenLayer(8, activation="relu") | LeastSquaresClassifier(1.0)
-    model = laws.fitted(DriftAwareClassifier(pipeline, keep=0.1), X, y)
-    assert model.n_alarms >= 1
-    for empty in (model.clone(), model.empty()):
-        assert (empty.count, empty.n_alarms, empty.classes) == (0, 0, ())
-        assert empty.predict_one({0: 1.0}) is None
-        assert empty.predict_proba_one({0: 1.0}) == {}

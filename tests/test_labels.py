@@ -1,5 +1,12 @@
-"""Labels and names of any kind: how they come, what they become, and which are refused."""
+"""Labels and names of any kind: how they come, what they become, and which are refused.
 
+`labels` name classes that are known before their first row: the probability of a class without rows
+is the estimate of Krichevsky and Trofimov; the others share the rest as without `labels`.
+"""
+
+import copy
+import enum
+import math
 import pickle
 
 import numpy as np
@@ -9,47 +16,52 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from river import preprocessing
 
 from onlinels import (
+    CalibratedClassifier,
     LeastSquaresClassifier,
     StreamClassifier,
     WindowedClassifier,
+    dumps,
+    export,
+    loads,
+    merge,
 )
 from onlinels.pipelines import unlearn_many, unlearn_one
 from support import laws, models, strategies
 
+# -- labels of rows -------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("form", [form for form in strategies.LABEL_FORMS if form != "floats"])
-def test_labels_come_in_many_forms(form):
-    model = LeastSquaresClassifier()
-    model.learn_many(np.eye(2), strategies.LABEL_FORMS[form](["a", "b"]))
+FORMS = {name: form for name, form in strategies.LABEL_FORMS.items() if name != "floats"}
+FORMS["scalars of pyarrow"] = lambda labels: [*map(pa.scalar, labels)]
+
+
+@pytest.mark.parametrize("make", [LeastSquaresClassifier, StreamClassifier])
+@pytest.mark.parametrize("form", FORMS)
+def test_labels_come_in_many_forms(form, make):
+    model = laws.fitted(make(), np.eye(2), FORMS[form](["a", "b"]))
     assert model.classes == ("a", "b")
     assert [type(label) for label in model.classes] == [str, str]
 
 
-KINDS = {
-    "O": [[2**63, -1], ["a", "a\0"], [1, 2.5], [1, "a"]],
-    "i": [[1, 2]],
-    "U": [["a", "bc"]],
-    "b": [[True]],
-}
+KINDS = [
+    *(("O", [2**63, -1]), ("O", ["a", "a\0"]), ("O", [1, 2.5]), ("O", [1, "a"])),
+    *(("i", [1, 2]), ("U", ["a", "bc"]), ("b", [True])),
+]
 
 
-@pytest.mark.parametrize(("kind", "labels"), [(kind, y) for kind in KINDS for y in KINDS[kind]])
+@pytest.mark.parametrize(("kind", "labels"), KINDS)
 def test_arrays_of_answers_have_the_labels_own_type(kind, labels):
     rows, model = np.eye(len(labels)), LeastSquaresClassifier(1e-9, fit_intercept=False)
-    model.learn_many(rows, labels)
-    answers = model.predict_many(rows)
+    answers = laws.fitted(model, rows, labels).predict_many(rows)
     assert answers.dtype.kind == kind
     assert answers.tolist() == labels
 
 
 NAN = float("nan")
 BAD_LABELS = [
-    (None, ValueError, "is None, expected a label"),
-    (NAN, ValueError, "is nan, expected a label"),
-    (pd.NA, ValueError, "is <NA>, expected a label"),
-    (pd.NaT, ValueError, "is NaT, expected a label"),
+    *((gap, ValueError, r"(?s)is .*, expected a label") for gap in strategies.GAPS.values()),
     (("a", NAN), ValueError, r"is \('a', nan\), expected a label"),
     ((("a", (NAN,)), 1), ValueError, "nan.*, expected a label"),
     ([1, 2], TypeError, "hashable"),
@@ -57,7 +69,6 @@ BAD_LABELS = [
     (np.array([1]), TypeError, "hashable"),
     (np.datetime64("2020-01-01"), TypeError, "dates to text"),
     (np.timedelta64(3, "s"), TypeError, "dates to text"),
-    (np.ma.masked, ValueError, "is None, expected a label"),
 ]
 BAD_BATCHES = [
     (["a"], ValueError, "1 labels, expected 2"),
@@ -94,13 +105,11 @@ def test_what_is_no_label_and_no_name_leaves_no_trace(make):
     assert (model.count, model.classes, model.feature_names) == (1, ("u",), ("a",))
 
 
-CLASSIFIERS = {
-    name: models.CLASSIFIERS[name]
-    for name in ("gram", "recursive", "stream", "drift", "calibrated", "pipeline")
-}
-CLASSIFIERS["windowed"] = lambda: WindowedClassifier(LeastSquaresClassifier(), window=1, hop=1)
-CLASSIFIERS["network"] = models.digits_network
-OF_FRAMES = [kind for kind in CLASSIFIERS if kind not in ("network", "pipeline")]
+LINEAR = {name: models.CLASSIFIERS[name] for name in ("gram", "recursive")}
+OTHERS = {name: models.CLASSIFIERS[name] for name in ("stream", "drift", "calibrated")}
+OTHERS["windowed"] = lambda: WindowedClassifier(LeastSquaresClassifier(), window=1, hop=1)
+CLASSIFIERS = LINEAR | OTHERS
+UNLEARNING = LINEAR | {"pipeline": models.CLASSIFIERS["pipeline"]}
 
 
 def state_of(model):
@@ -109,44 +118,25 @@ def state_of(model):
     return pickle.dumps([*model.steps.values()][-1] if hasattr(model, "steps") else model)
 
 
-def test_the_time_of_a_reading_is_found_among_any_names():
-    model = WindowedClassifier(LeastSquaresClassifier(), 1, 1, timestamp=("t", 0))
-    for k in range(3):
-        model.learn_one({("t", 0): float(k), np.int64(5): 1.0}, "u")
-    assert (model.channels, model.n_windows) == ((5,), 3)
-
-
-def rows_for(kind, n_rows):
-    """Return rows as an array, and each by itself."""
-    if kind == "network":
-        X = np.arange(1.0, 64.0 * n_rows + 1.0).reshape(n_rows, 8, 8)
-        return X, [{"image": image} for image in X]
-    X = np.arange(1.0, 2.0 * n_rows + 1.0).reshape(n_rows, 2)
-    return X, strategies.Rows(X, [], None).dicts()
-
-
-@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.parametrize("kind", CLASSIFIERS | UNLEARNING)
 @strategies.examples(12)
 @given(strategies.missing_labels(), st.booleans())
 def test_missing_labels_are_refused_before_anything_changes(kind, drawn, knows):
-    y, first, model = drawn.y, drawn.missing[0], CLASSIFIERS[kind]()
-    X, rows = rows_for(kind, len(drawn.labels))
+    model, first = (CLASSIFIERS | UNLEARNING)[kind](), drawn.missing[0]
+    X = np.arange(1.0, 2.0 * len(drawn.labels) + 1.0).reshape(-1, 2)
+    x, nothing = dict(enumerate(X[first].tolist())), list(drawn.y)[first]
+    nothing = nothing.as_py() if hasattr(nothing, "as_py") else nothing
     if knows:
         model.learn_many(X, drawn.labels)
-    nothing = list(y)[first]
-    nothing = nothing.as_py() if hasattr(nothing, "as_py") else nothing
-    in_batch, alone = rf"^y\[{first}\] is .*expected a label\. ", r"^y is .*expected a label\. "
-    calls = [
-        (lambda: model.learn_many(X, y), in_batch),
-        (lambda: model.learn_one(rows[first], nothing), alone),
-    ]
-    if kind in ("gram", "recursive", "pipeline") or (kind == "network" and knows):
-        calls += [
-            (lambda: unlearn_many(model, X, y), in_batch),
-            (lambda: unlearn_one(model, rows[first], nothing), alone),
-        ]
-    for call, message in calls:
-        laws.assert_refused(call, model, message, (TypeError, ValueError), state_of)
+    learn = type(model).learn_many, type(model).learn_one
+    methods = {kind: learn} | dict.fromkeys(UNLEARNING, (unlearn_many, unlearn_one))
+    for many, one in (learn, methods[kind]):
+        for call, place in (
+            (lambda: many(model, X, drawn.y), rf"\[{first}\]"),  # noqa: B023
+            (lambda: one(model, x, nothing), ""),  # noqa: B023
+        ):
+            message, errors = rf"^y{place} is .*expected a label\. ", (TypeError, ValueError)
+            laws.assert_refused(call, model, message, errors, state_of)
 
 
 def typed(values):
@@ -159,20 +149,16 @@ def assert_answers(model, table, expected):
         answers = laws.entries(model.predict_many(table))
     except ValueError as error:
         answers = str(error)
-    if isinstance(answers, str):
-        assert "cannot be one series of this library" in answers
-        assert isinstance(table, (pl.DataFrame, pa.Table))
-        is_one = len(set(map(type, expected))) == 1 and type(expected[0]) is not tuple
-        assert not is_one or not -(2**63) <= min(expected) <= max(expected) < 2**63
-    else:
+    if not isinstance(answers, str):
         assert typed(answers) == typed(expected)
-    shares = model.predict_proba_many(table)
-    classes = getattr(model, "classifier", model).classes
-    if isinstance(shares, (pd.DataFrame, list)):
-        assert typed(shares if isinstance(shares, pd.DataFrame) else shares[0]) == typed(classes)
+        return
+    assert "cannot be one series of this library" in answers
+    assert isinstance(table, (pl.DataFrame, pa.Table))
+    is_one = len(set(map(type, expected))) == 1 and type(expected[0]) is not tuple
+    assert not is_one or not -(2**63) <= min(expected) <= max(expected) < 2**63
 
 
-@pytest.mark.parametrize("kind", OF_FRAMES)
+@pytest.mark.parametrize("kind", CLASSIFIERS)
 @strategies.examples(15)
 @given(strategies.odd_labels, st.booleans(), st.sampled_from([list, pd.Series, np.array, None]))
 def test_labels_of_any_kinds_are_learnt_and_answered_exactly(kind, labels, singly, make):
@@ -185,8 +171,7 @@ def test_labels_of_any_kinds_are_learnt_and_answered_exactly(kind, labels, singl
         y = as_objects(labels)
     # Numpy may have made other values of them: those are learnt.
     labels = y if isinstance(y, list) else y.tolist()
-    X = 3.0 * np.eye(len(labels)) + 1.0
-    frame = pd.DataFrame(X, columns=list("abcde")[: len(X)])
+    frame = pd.DataFrame(3.0 * np.eye(len(labels)) + 1.0).rename(columns=str)
     rows = frame.to_dict("records")
     for _ in range(3):
         if not singly:
@@ -199,15 +184,184 @@ def test_labels_of_any_kinds_are_learnt_and_answered_exactly(kind, labels, singl
     assert {*typed(answers)} <= {*typed(classes)}
     for table in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame), rows):
         assert_answers(model, table, answers)
+    for shares in (model.predict_proba_many(frame), model.predict_proba_many(rows)[0]):
+        assert typed(shares) == typed(classes)
 
 
-@pytest.mark.parametrize("make", [LeastSquaresClassifier, StreamClassifier])
-def test_scalars_of_pyarrow_are_the_labels_that_they_hold(make):
-    column, model, samples = pa.array(["u", "v", None]), make(), [{"a": 1.0}] * 3
-    for number, label in enumerate(column[:2]):
-        model.learn_one({"a": float(number)}, label)
-    assert model.classes == ("u", "v")
-    with pytest.raises(ValueError, match="y is None, expected a label"):
-        model.learn_one(samples[0], column[2])
-    with pytest.raises(ValueError, match=r"y\[2\] is None, expected a label"):
-        model.learn_many(samples, list(column))
+# -- labels that are known before their rows ------------------------------------------------------
+
+
+def stream(labels=None):
+    return StreamClassifier(labels=labels)
+
+
+def calibrated(labels=None):
+    return CalibratedClassifier(LeastSquaresClassifier(), labels=labels)
+
+
+def calibrated_after_a_scaler(labels=None):
+    scaled = preprocessing.StandardScaler() | LeastSquaresClassifier(1.0)
+    return CalibratedClassifier(scaled, labels=labels)
+
+
+GIVEN = ("ok", "fault", 3, ("worn", 1))
+makers = pytest.mark.parametrize("make", [stream, calibrated])
+
+
+@st.composite
+def labelled_rows(draw, max_rows=40):
+    """Draw rows of some of the given labels and of others, and the labels that are given."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    pool = draw(st.lists(st.sampled_from([*GIVEN, "new", 7]), min_size=1, unique=True))
+    columns = random.integers(0, len(pool), draw(st.integers(1, max_rows)))
+    far = draw(st.sampled_from([0.0, 1.0, 100.0]))
+    rows = [{"a": far * k + random.normal(), "b": random.normal()} for k in columns.tolist()]
+    given = draw(st.lists(st.sampled_from(GIVEN), min_size=1, unique=True))
+    return rows, [pool[k] for k in columns], tuple(given)
+
+
+def expected_of(plain, given, count):
+    """Return the probabilities that `labels` make of those without them."""
+    unseen = [label for label in given if label not in plain]
+    share = 0.5 / (count + (len(plain) + len(unseen)) / 2)
+    left = 1.0 - share * len(unseen)
+    return {label: left * p for label, p in plain.items()} | dict.fromkeys(unseen, share)
+
+
+@pytest.mark.parametrize("make", [stream, calibrated, calibrated_after_a_scaler])
+@strategies.examples(15)
+@given(labelled_rows())
+def test_unseen_classes_have_their_share_and_the_others_the_rest(make, drawn):
+    rows, y, given = drawn
+    model, plain = make(given), make()
+    for count, (x, label) in enumerate(zip(rows, y, strict=True)):
+        found, before = model.predict_proba_one(x), plain.predict_proba_one(x)
+        assert list(found) == [*model.classes, *(k for k in given if k not in model.classes)]
+        assert found == pytest.approx(expected_of(before, given, count), rel=1e-12, abs=0.0)
+        assert math.fsum(found.values()) == pytest.approx(1.0, rel=1e-12)
+        assert model.predict_one(x) == plain.predict_one(x)
+        assert found.get(model.predict_one(x), max(found.values())) == max(found.values())
+        model.learn_one(x, label)
+        plain.learn_one(x, label)
+    assert model.classes == plain.classes
+    assert model.scores_one(rows[0]) == plain.scores_one(rows[0])
+
+
+@makers
+@strategies.examples(10)
+@given(labelled_rows(), st.data())
+def test_batches_name_unseen_classes_as_rows_do(make, drawn, data):
+    rows, y, given = drawn
+    batch, loop, expected = make(given), make(given), []
+    np.testing.assert_allclose(batch.predict_proba_many(np.ones((2, 1))), 1.0 / len(given))
+    for x, label in zip(rows, y, strict=True):
+        expected.append(loop.predict_proba_one(x))
+        loop.learn_one(x, label)
+    for part in data.draw(strategies.splits(len(rows))):
+        X, labels = [rows[row] for row in part], [y[row] for row in part]
+        found = copy.copy(batch).predict_proba_many(X)
+        assert found[0] == pytest.approx(batch.predict_proba_one(X[0]), rel=1e-9)
+        table = copy.copy(batch).predict_proba_learn_many(pd.DataFrame(X), labels)
+        found = batch.predict_proba_learn_many(X, labels)
+        for row, known, columns in zip(part, found, table.to_dict("records"), strict=True):
+            assert list(known) == list(expected[row])
+            assert known == pytest.approx(expected[row], rel=1e-6)
+            assert columns == pytest.approx({k: known.get(k, 0.0) for k in columns}, rel=1e-6)
+            assert known.keys() <= columns.keys()
+
+
+@makers
+def test_known_labels_are_a_setting_like_others(make):
+    given = ["ok", "fault"]
+    model = make(given)
+    given.append("other")
+    assert model.clone().labels == model._get_params()["labels"] == ("ok", "fault")
+    assert model.clone({"labels": None}).labels is None
+    with pytest.raises(AttributeError, match="labels cannot change"):
+        model.labels = None
+    assert make(np.array(["a", "b"])).labels == make(pd.Series(["a", "b"])).labels == ("a", "b")
+    for k in range(5):
+        model.learn_one({"a": float(k)}, "ok")
+    x = {"a": 9.0}
+    for again in (copy.copy(model), pickle.loads(pickle.dumps(model)), loads(dumps(model))):
+        assert again.labels == ("ok", "fault")
+        assert again.predict_proba_one(x) == {"ok": 1.0 - 0.5 / 6.0, "fault": 0.5 / 6.0}
+    state = model.__getstate__()
+    del state["labels"]  # As in files of earlier versions.
+    old = object.__new__(type(model))
+    old.__setstate__(state)
+    assert old.labels is None
+    assert old.predict_proba_one(x) == {"ok": 1.0}
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+@makers
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("ok", "labels is 'ok', expected a sequence of labels. Pass a list"),
+        ([], "labels is empty, expected at least one label"),
+        (["a", "b", "a"], "labels holds 'a' at 2, equal to that at 0"),
+        ([1, True], "labels holds True at 1, equal to that at 0"),
+        (["red", Colour.RED], "at 1, equal to that at 0"),
+        (["a", None], r"labels\[1\] is None"),
+        ([math.nan], r"labels\[0\] is nan"),
+        ([["a", "b"]], r"labels\[0\] is \['a', 'b'\] of type list"),
+        ({"a", "b"}, "labels is of type set, expected an array, series or list"),
+        (2, "labels is of type int"),
+    ],
+)
+def test_bad_known_labels_are_refused(make, bad, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make(bad)
+
+
+def test_calibrated_models_merge_unlearn_and_export_their_labels():
+    one, other = calibrated(["ok", "fault"]), calibrated(["ok", "fault"])
+    for k in range(4):
+        one.learn_one({"a": float(k)}, "ok")
+        other.learn_one({"a": float(k)}, "ok")
+    both, x = merge(one, other), {"a": 2.0}
+    assert both.labels == both.empty().labels == ("ok", "fault")
+    assert both.predict_proba_one(x) == {"ok": 1.0 - 0.5 / 9.0, "fault": 0.5 / 9.0}
+    with pytest.raises(ValueError, match=r"labels: \('ok', 'fault'\) and None"):
+        one.merge(calibrated())
+    small = export.answers_only(both)
+    for answers in (small, loads(dumps(small)), copy.copy(small)):
+        assert answers.predict_proba_one(x) == both.predict_proba_one(x)
+        assert answers.predict_proba_many([x]) == both.predict_proba_many([x])
+    # The class comes and is forgotten.
+    both.learn_one(x, "fault")
+    assert both.predict_proba_one(x)["fault"] > 0.05
+    both.classifier.unlearn_one(x, "fault")
+    assert both.predict_proba_one(x)["fault"] == 0.5 / 9.0
+
+
+def test_onnx_refuses_a_class_without_rows():
+    pytest.importorskip("onnx")
+    model = calibrated(["ok", "fault"])
+    model.learn_many([{"a": 1.0}, {"a": 2.0}], ["ok", "bad"])
+    with pytest.raises(ValueError, match=r"labels name 'fault', of which no row was learnt"):
+        export.onnx(model, "unused.onnx")
+
+
+def test_a_prior_is_the_share_of_a_class_without_rows():
+    plain = LeastSquaresClassifier(priors={"ok": 0.9, "fault": 0.1})
+    model = CalibratedClassifier(plain, labels=["ok", "fault"])
+    assert model.predict_proba_one({"a": 1.0}) == {"ok": 0.5, "fault": 0.5}
+    model.learn_many([{"a": 1.0}, {"a": 2.0}], ["ok", "ok"])
+    assert model.predict_proba_one({"a": 1.0}) == {"ok": 0.9, "fault": 0.1}
+    model = CalibratedClassifier(model.classifier, labels=["ok", "worn"])
+    share = 0.5 / 3.5
+    expected = {"ok": 0.9 * (1.0 - share), "fault": 0.1 * (1.0 - share), "worn": share}
+    assert model.predict_proba_one({"a": 1.0}) == pytest.approx(expected)
+
+
+def test_windows_of_readings_name_known_labels():
+    model = WindowedClassifier(calibrated(["ok", "fault"]), window=2)
+    for reading in (1.0, 2.0):
+        model.learn_one({"a": reading}, "ok")
+    assert model.predict_proba_one({"a": 3.0}) == {"ok": 0.75, "fault": 0.25}

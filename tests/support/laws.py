@@ -17,12 +17,10 @@ from hypothesis import strategies as st
 
 import onlinels
 from onlinels import LeastSquaresMultiTargetRegressor, StreamClassifier
-from onlinels.core import reference
 from onlinels.stream import base as stream_base
-from onlinels.stream import rows as stream_rows
 from onlinels.stream.base import StreamModel
 from onlinels.stream.waiting import Waiting
-from support.strategies import Stream, splits
+from support.strategies import splits
 
 BLOCKS = {
     "onlinels.checks.BLOCK_BYTES": 200,
@@ -483,13 +481,6 @@ def unasked(model):
     return model
 
 
-def assert_alike_streams(a, b, samples):
-    """Assert that two models are one, bit for bit, but for what they were asked; answer alike."""
-    a, b = unasked(a), unasked(b)
-    assert saved(a) == saved(b)
-    assert answers_of(a, samples) == answers_of(b, samples)
-
-
 def answers_of(model, samples):
     """Return probabilities, or means and deviations, of all samples."""
     if isinstance(model, StreamClassifier):
@@ -507,61 +498,6 @@ def learnt_late(samples, labels, late=3):
     return model
 
 
-def learn_stream(stream, model=None, rows=None):
-    """Learn samples one by one, all unless `rows` says which, and return the model."""
-    model = StreamClassifier() if model is None else model
-    for row in range(len(stream)) if rows is None else rows:
-        w = 1.0 if stream.w is None else stream.w[row]
-        model.learn_one(stream.samples[row], stream.labels[row], w)
-    return model
-
-
-def assert_stream_refuses(model, calls, labels):
-    """Assert that calls (method, X, y, message) are refused, and nothing is other than without."""
-    samples = [{"a": float(n % 4), "array": np.array([n, 1.0]), "b": "xy"[n % 2]} for n in range(9)]
-    learn_stream(Stream(samples, labels), model)
-    twin = copy.deepcopy(model)
-    for method, X, y, message in calls:
-        with pytest.raises((ValueError, TypeError), match=message):
-            getattr(model, method)(X, y)
-    assert_alike_streams(model, twin, samples)
-    further = Stream([*samples, {"new": 1.0, "newer": "text"}], [*labels, labels[0]])
-    learn_stream(further, model)
-    learn_stream(further, twin)
-    assert_alike_streams(model, twin, further.samples)
-
-
-def learn_stream_in(batches, stream, model):
-    """Let a model learn a stream in batches, given as ranges of rows; a single row as such."""
-    for rows in batches:
-        if len(rows) == 1:
-            learn_stream(stream, model, rows)
-        else:
-            some = slice(rows.start, rows.stop)
-            w = None if stream.w is None else stream.w[some]
-            model.learn_many(stream.samples[some], stream.labels[some], w)
-
-
-def learn_logged(model, learn):
-    """Learn, and return (activations, targets, w) of the rows that each recursion learnt."""
-    logs = [[] for _ in model._state.memories]
-
-    class Logged(reference.Experts):
-        def plan(self, errors, column, is_new, w):
-            left = errors.ravel()
-            for log, row, (_, weights, *_) in zip(logs, self._seen, self._memories, strict=False):
-                own, left = np.split(left, [weights.shape[1]])
-                log.append((row, own + row @ weights, w))
-            return super().plan(errors, column, is_new, w)
-
-    with (
-        mock.patch.object(stream_rows, "Experts", Logged),
-        mock.patch.object(stream_base, "StreamRows", None),
-    ):
-        learn(model)
-    return logs
-
-
 def arguments_of_rows(model):
     """Return the arguments of `StreamRows` for the state of a stream model."""
     state = model._state
@@ -570,19 +506,6 @@ def arguments_of_rows(model):
         named = state.rows
     state.made = None
     return named
-
-
-def assert_memories_exact(model, logs, decays):
-    """Assert that all memories solve weighted ridge regression on the rows of their logs."""
-    for memory, log, decay in zip(model._state.memories, logs, decays, strict=True):
-        n_activations, n_targets = memory.weights.shape
-        A, Y = (np.zeros((len(log), size)) for size in (n_activations, n_targets))
-        for row, other, (activations, targets, _) in zip(A, Y, log, strict=True):
-            row[: len(activations)], other[: len(targets)] = activations, targets
-        diagonal, least = memory.penalties, memory.ridge * memory.least
-        assert ((diagonal >= least) & (diagonal <= memory.ridge)).all()
-        w = decay ** np.arange(len(log))[::-1].astype(float) * [w for _, _, w in log]
-        assert_solves_weighted_ridge(memory.weights, diagonal, A, Y, w)
 
 
 def in_batch(message):

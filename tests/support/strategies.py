@@ -459,16 +459,6 @@ class Stream:
     def __len__(self):
         return len(self.labels)
 
-    def columns(self, rows, missing=None):
-        """Return some rows as columns, with `missing` for what is absent or unknown."""
-        chosen = [self.samples[row] for row in rows]
-        names = dict.fromkeys(name for sample in self.samples for name in sample)
-        columns = {name: [sample.get(name) for sample in chosen] for name in names}
-        return {
-            name: [missing if value is None or value is np.nan else value for value in column]
-            for name, column in columns.items()
-        }
-
 
 def _stream_value(kind, class_number, random):
     """Return a value that says something about a latent class."""

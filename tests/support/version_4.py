@@ -3,7 +3,7 @@
 In `version_4.xz`, the keys "models" and "pickles" hold bytes of a dict of models that have been
 taught the rows of `version_3`, with what they answered to the rows of "answers"; an outlier came
 last in "outlier", and a row was taken out and learnt again in "removed". The models of streams are
-`test_stream_saving.taught`.
+`test_stream.taught`.
 """
 
 import json
