@@ -421,17 +421,6 @@ def assert_batches_refused(model, X, y):
                 assert_refused(functools.partial(learn, *batch), model, message)
 
 
-def calls_refused(make, table):
-    """Return a test of a table of bad calls, which leave a model as it was."""
-
-    @pytest.mark.parametrize(("method", "arguments", "error", "message"), table, ids=str)
-    def test(method, arguments, error, message):
-        model = make()
-        assert_refused(lambda: getattr(model, method)(*arguments), model, message, error)
-
-    return test
-
-
 def settings_refused(kind, table):
     """Return a test of a table of bad settings."""
 
