@@ -369,6 +369,16 @@ def test_arrays_that_blas_would_write_to_as_copies_are_refused(one_path, name, c
             assert_refused(with_array(genuine(name), number, change(array)), one_path)
 
 
+@pytest.mark.parametrize("change", [np.float32, lambda each: each[:-1], lambda each: each[:1]])
+def test_an_inverse_without_rows_that_does_not_fit_its_factor_is_refused(one_path, change):
+    name = "few rows, followed"
+    said = json.loads(genuine(name)[DESCRIPTION])
+    node = state_of(said, "LowRank")["without_rows"]
+    number = next(k for k, each in enumerate(array_nodes(said)) if each is node)
+    forged = change(arrays_of(genuine(name))[number])
+    assert_refused(with_array(genuine(name), number, forged), one_path)
+
+
 def test_names_of_one_hash_are_few(one_path):
     modulus = sys.hash_info.modulus
     few = {number * modulus: 1 for number in range(8, 60)}
