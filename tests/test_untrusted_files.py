@@ -349,6 +349,12 @@ CONTRADICTIONS = [
     ("gram, {}", "Clock", {"half_life": 0}),
     ("gram, {}", "Following", {"rows": 7}),
     ("gram, {}", "Panel", {"start": 1}),
+    # No position in a stream lets samples be drawn without end.
+    *(
+        ("resampled", "StreamState", {name: odd})
+        for name in ("start", "time")
+        for odd in (float("nan"), float("-inf"), 2**2000)
+    ),
     *(("gram, {}", "Penalty", {"share": share}) for share in (-1.0, 0.0, 2.0, 1, None)),
 ]
 
