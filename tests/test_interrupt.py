@@ -41,7 +41,7 @@ from onlinels import (
 )
 from onlinels.sklearn import IncrementalRidge, IncrementalRidgeClassifier
 from support import laws, strategies
-from support.fault_injection import alike, assert_before_or_after, plain
+from support.fault_injection import alike, assert_before_or_after, elsewhere, plain
 
 # Between the opening of a file and the with-block that closes it Python itself has to close it.
 pytestmark = [
@@ -567,7 +567,7 @@ def test_a_model_that_a_thread_of_another_process_uses_is_refused():
     busy, free = calling_back(hook), calling_back(lambda items: None)
 
     def check(n_forks=2):
-        free.learn_one({"item": 1.0}, "a")
+        elsewhere(lambda: free.learn_one({"item": 1.0}, "a"))
         for call in (busy.predict_one, lambda x: onlinels.dumps([free, busy])):
             with pytest.raises(RuntimeError, match="was forked"):
                 call({"item": 1.0})

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+import onlinels
 from onlinels import (
     KFold,
     LeastSquaresClassifier,
@@ -54,6 +55,31 @@ KINDS = {
     ),
 }
 """How a target is drawn, and what answers samples with a number of each output."""
+
+COPIES = {
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "deepcopy": copy.deepcopy,
+    "file": lambda model: onlinels.loads(onlinels.dumps(model)),
+}
+NAN = float("nan")
+BAD_CALLS = {
+    "not a number": lambda m, x, y, w: m.learn_one(x | {"new": NAN}, y),
+    "an overflow": lambda m, x, y, w: m.learn_one({"new": 1e200}, y),
+    "less than no weight": lambda m, x, y, w: m.learn_one(x | {"new": 1.0}, y, w=-1.0),
+    "no label": lambda m, x, y, w: m.learn_one(x | {"new": 1.0}, ["unhashable"]),
+    "too few labels": lambda m, x, y, w: m.learn_many([x, {"new": 2.0}], [y]),
+    "a bad row": lambda m, x, y, w: m.learn_many([{"new": 1.0}, x | {"new": "high"}], [y, y]),
+    "too many weights": lambda m, x, y, w: m.learn_many([{"new": 1.0}], [y], w=[1.0, 2.0]),
+    "a bad row, predicted": lambda m, x, y, w: m.predict_learn_many([x, {"new": NAN}], [y, y]),
+    "an unknown feature": lambda m, x, y, w: m.unlearn_one(x | {"never": 1.0}, y),
+    "more than all": lambda m, x, y, w: m.unlearn_one(x, y, w=2.0 * w + 1.0),
+    "more rows": lambda m, x, y, w: m.unlearn_many([{}] * (m.count + 1), [y] * (m.count + 1)),
+    "another kind": lambda m, x, y, w: m.merge(type(m)(fit_intercept=not m.fit_intercept)),
+    "more past": lambda m, x, y, w: m.fade(1.5),
+    "a list": lambda m, x, y, w: m.predict_one([1.0]),
+    "a text": lambda m, x, y, w: m.predict_many([x | {"new": 1.0}, dict.fromkeys(x, "high")]),
+}
+"""Calls that must raise, with a row and the weight of all rows, whatever was learnt."""
 
 NUMBERS = [1e-8, 1e-3, 1.0, 30.0]
 MOST_ROWS = 150
@@ -330,6 +356,19 @@ class Calls(RuleBasedStateMachine):
             self.model.mutate({"ridge": ridge})
         except ValueError:
             assert ridge == self.model.ridge or self.outweighs(self.truth, ridge)
+
+    @rule(how=st.sampled_from([*COPIES]))
+    def go_on_with_a_copy(self, how):
+        self.model = COPIES[how](self.model)
+
+    @rule(bad=st.sampled_from([*BAD_CALLS]), seed=SEEDS)
+    def fail(self, bad, seed):
+        [row] = self.drawn_rows(np.random.default_rng(seed), 1, self.names[: self.width])
+        weight = sum(row.w for row in self.truth.rows)
+        call = partial(BAD_CALLS[bad], self.model, row.x, row.y, weight)
+        # A ridge that was changed may be taken in by any call.
+        assert self.model.ridge_ >= 0.0
+        laws.assert_refused(call, self.model, None, (ValueError, TypeError))
 
     @rule(seed=SEEDS)
     def ask(self, seed):

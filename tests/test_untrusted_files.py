@@ -349,6 +349,12 @@ CONTRADICTIONS = [
     ("gram, {}", "Clock", {"half_life": 0}),
     ("gram, {}", "Following", {"rows": 7}),
     ("gram, {}", "Panel", {"start": 1}),
+    # No position in a stream lets samples be drawn without end.
+    *(
+        ("resampled", "StreamState", {name: odd})
+        for name in ("start", "time")
+        for odd in (float("nan"), float("-inf"), 2**2000)
+    ),
     *(("gram, {}", "Penalty", {"share": share}) for share in (-1.0, 0.0, 2.0, 1, None)),
 ]
 
@@ -367,6 +373,16 @@ def test_arrays_that_blas_would_write_to_as_copies_are_refused(one_path, name, c
     for number, array in enumerate(arrays_of(genuine(name))):
         if array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous:
             assert_refused(with_array(genuine(name), number, change(array)), one_path)
+
+
+@pytest.mark.parametrize("change", [np.float32, lambda each: each[:-1], lambda each: each[:1]])
+def test_an_inverse_without_rows_that_does_not_fit_its_factor_is_refused(one_path, change):
+    name = "few rows, followed"
+    said = json.loads(genuine(name)[DESCRIPTION])
+    node = state_of(said, "LowRank")["without_rows"]
+    number = next(k for k, each in enumerate(array_nodes(said)) if each is node)
+    forged = change(arrays_of(genuine(name))[number])
+    assert_refused(with_array(genuine(name), number, forged), one_path)
 
 
 def test_names_of_one_hash_are_few(one_path):

@@ -53,6 +53,12 @@ def learn_wide_rows(model, random):
     model.learn_many(*rows(random, 6, n_features=130))
 
 
+def learn_wide_rows_singly(model, random):
+    for row, label in zip(*rows(random, 6, n_features=130), strict=True):
+        model.predict_one(dict(enumerate(row)))
+        model.learn_one(dict(enumerate(row)), label)
+
+
 def lengths(texts):
     return [[float(len(text)), float(text.count(" "))] for text in texts]
 
@@ -329,6 +335,7 @@ MODELS = {
     ),
     "lessons": (lambda random: LessonBook(LeastSquaresClassifier()), learn_lessons),
     "few rows": (of(LeastSquaresClassifier), learn_wide_rows),
+    "few rows, followed": (of(LeastSquaresClassifier, ridge=1.0), learn_wide_rows_singly),
     "regressor": (of(LeastSquaresRegressor), learn_numbers),
     "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
     "stream": (of(StreamClassifier, seed=3), learn_mixed),
