@@ -91,6 +91,8 @@ def test_alarms_weaken_the_rows_before(data, case, keep):
     for batch in data.draw(strategies.splits(len(rows))):
         learn(data, model, rows.take(batch))
     assert model.n_alarms == len(alarms)
+    empty = model.empty()
+    assert (empty.count, empty.n_alarms, empty.classes) == (0, 0, ())
     after = np.array([sum(alarm > row for alarm in alarms) for row in range(len(rows))])
     if keep == 0.0:
         rows, after = rows.take(np.flatnonzero(after == 0)), 0

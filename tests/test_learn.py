@@ -346,19 +346,6 @@ def test_wrappers_and_networks_answer_as_row_by_row(kind, data):
                 )
 
 
-@pytest.mark.parametrize("most_by_row", [200, 0])
-def test_rare_classes_keep_the_digits_of_their_weight_beside_a_heavy_row(most_by_row, monkeypatch):
-    """Rows of many features are learnt in blocks."""
-    monkeypatch.setattr("onlinels.linear.prequential.FEATURES_IN_BLOCKS", most_by_row)
-    random = np.random.default_rng(0)
-    X, y, w = random.normal(size=(30, 3)), [*"b", *"ac" * 14, *"b"], np.ones(30)
-    w[0], w[-1] = 1e-7, 1e10
-    model, single = (LeastSquaresClassifier(1.0, priors="equal") for _ in range(2))
-    lesson = Lesson(Rows(X, y, w).dicts(), X, y, w, None, CLOCKS[0])
-    expected = labels_in_turn(single, lesson, range(30))
-    probabilities_first(model, lesson, range(30), expected, 1e-6)
-
-
 REFUSING = {
     "auto": LeastSquaresClassifier(),
     "recursive": LeastSquaresClassifier(1.0, "recursive"),
