@@ -59,9 +59,14 @@ def test_faded_rows_weigh_less_and_the_ridge_stays(kind, data, factor):
 @given(st.data())
 def test_nothing_kept_is_an_empty_model(kind, data):
     rows, make = data.draw(strategies.cases(kind))
-    model = laws.learnt(make, rows)
+    model = laws.fitted(make(half_life=3.0), rows.X, rows.y, rows.w, t=5.0)
     model.fade(0)
-    assert pickle.dumps(model) == pickle.dumps(model.empty())
+    fresh = model.empty()
+    assert pickle.dumps(model) == pickle.dumps(fresh)
+    # Times may start again.
+    for each in (model, fresh):
+        each.learn_many(rows.X, rows.y, rows.w, t=1.0)
+    assert pickle.dumps(model) == pickle.dumps(fresh)
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.5, float("nan"), float("inf"), "half", None, True])
@@ -86,6 +91,8 @@ def test_alarms_weaken_the_rows_before(data, case, keep):
     for batch in data.draw(strategies.splits(len(rows))):
         learn(data, model, rows.take(batch))
     assert model.n_alarms == len(alarms)
+    empty = model.empty()
+    assert (empty.count, empty.n_alarms, empty.classes) == (0, 0, ())
     after = np.array([sum(alarm > row for alarm in alarms) for row in range(len(rows))])
     if keep == 0.0:
         rows, after = rows.take(np.flatnonzero(after == 0)), 0

@@ -110,6 +110,7 @@ OTHERS = {name: models.CLASSIFIERS[name] for name in ("stream", "drift", "calibr
 OTHERS["windowed"] = lambda: WindowedClassifier(LeastSquaresClassifier(), window=1, hop=1)
 CLASSIFIERS = LINEAR | OTHERS
 UNLEARNING = LINEAR | {"pipeline": models.CLASSIFIERS["pipeline"]}
+ALL = CLASSIFIERS | UNLEARNING | {"network": lambda: models.digits_network(image_shape=(8, 8))}
 
 
 def state_of(model):
@@ -118,12 +119,12 @@ def state_of(model):
     return pickle.dumps([*model.steps.values()][-1] if hasattr(model, "steps") else model)
 
 
-@pytest.mark.parametrize("kind", CLASSIFIERS | UNLEARNING)
+@pytest.mark.parametrize("kind", ALL)
 @strategies.examples(12)
 @given(strategies.missing_labels(), st.booleans())
 def test_missing_labels_are_refused_before_anything_changes(kind, drawn, knows):
-    model, first = (CLASSIFIERS | UNLEARNING)[kind](), drawn.missing[0]
-    X = np.arange(1.0, 2.0 * len(drawn.labels) + 1.0).reshape(-1, 2)
+    model, first = ALL[kind](), drawn.missing[0]
+    X = np.arange(1.0, 64.0 * len(drawn.labels) + 1.0).reshape(-1, 64)
     x, nothing = dict(enumerate(X[first].tolist())), list(drawn.y)[first]
     nothing = nothing.as_py() if hasattr(nothing, "as_py") else nothing
     if knows:

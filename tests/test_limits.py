@@ -167,6 +167,22 @@ def test_settings_and_times_that_no_float_holds(huge, setting):
         LeastSquaresClassifier(**{setting: huge})
 
 
+@pytest.mark.filterwarnings("ignore:A few rows dwarf:UserWarning")
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
+@pytest.mark.parametrize("size", [1, 50])
+def test_an_outlier_that_came_first_is_forgotten(accumulator, size):
+    X = np.random.default_rng(0).normal(size=(800, 2))
+    y, w = X @ [1.0, 2.0] + np.sin(9.0 * X[:, 0]), 0.9 ** np.arange(799.0, -1.0, -1.0)
+    model = LeastSquaresRegressor(1.0, accumulator, forgetting_factor=0.9)
+    X[0], y[0], w[0] = 1e12, -1e9, 0.0
+    for start in range(0, 800, size):
+        model.learn_many(X[start : start + size], y[start : start + size])
+    A, T, x_mean, y_mean = laws.weighted_centred(X, y[:, None], w, True)
+    expected = np.linalg.solve(A.T @ A + np.eye(2), A.T @ T)
+    np.testing.assert_allclose(model.output_weights, expected, rtol=1e-12)
+    np.testing.assert_allclose(model.intercept, y_mean - x_mean @ expected, atol=1e-12)
+
+
 def test_sums_that_would_leave_float64_are_refused():
     model = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
     model.learn_one({"a": 1e150}, "x")

@@ -98,7 +98,8 @@ BAD_BATCHES = [
     (sparse.csr_array([[0.0, 1j]]), TypeError, "complex"),
     (sparse.coo_array([0.0, 1.0]), ValueError, r"shape \(2,\)"),
 ]
-TAUGHT = {"gram": "u", "regressor": 1.0, "several": {"u": 1.0}}
+TAUGHT = dict.fromkeys(["gram", "recursive", "orthogonal"], "u")
+TAUGHT |= {"regressor": 1.0, "several": {"u": 1.0}}
 
 
 @pytest.mark.parametrize(("x", "error", "message"), BAD_ROWS, ids=str)
@@ -314,9 +315,13 @@ def test_rows_of_every_form_are_the_same_rows(form, rows, kind, is_late):
             names = [*getattr(X, "columns", range(8)), 8]
             each.learn_many([dict.fromkeys(names, 1.0)], [rows.y[0]])
         each.learn_many(form_of_rows, rows.y)
-    for asked, whole in ((same, X), (X[:1], X[:1])):
-        found, expected = other.predict_proba_many(asked), model.predict_proba_many(whole)
-        np.testing.assert_allclose(np.asarray(found), np.asarray(expected), atol=1e-9)
+    for name in ("predict_proba_many", "variance_many")[: 1 + hasattr(model, "variance_many")]:
+        for asked, whole in ((same, X), (X[:1], X[:1])):
+            found, expected = getattr(other, name)(asked), getattr(model, name)(whole)
+            np.testing.assert_allclose(np.asarray(found), np.asarray(expected), atol=1e-9)
+    if hasattr(model, "unlearn_many") and kind != "orthogonal":
+        other.unlearn_many(same, rows.y)
+        assert other.count == is_late
 
 
 def test_wide_sparse_rows_are_never_made_dense_at_once(monkeypatch):

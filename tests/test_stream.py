@@ -27,13 +27,16 @@ from hypothesis import strategies as st
 from onlinels import (
     DataWarning,
     LeastSquaresClassifier,
+    LeastSquaresRegressor,
     StreamClassifier,
     StreamRegressor,
     core,
     dumps,
     loads,
 )
+from onlinels.checks import is_missing
 from onlinels.core.constants import DELAY, ERROR_WEIGHT, LAST_LABEL, ROWS_LEARNT
+from onlinels.explain import feature_effects
 from onlinels.stream import features
 from onlinels.stream.features import RunningScaler
 from support import laws, strategies, version_4
@@ -362,6 +365,18 @@ def test_labels_that_come_late_do_not_mislead():
     assert right > 750
 
 
+def test_targets_that_come_late_leave_plain_least_squares_little_advantage():
+    """A level that drifts is 300 rows old: only the features are informative."""
+    rows, errors = drifting(2000), []
+    models = StreamRegressor(), LeastSquaresRegressor()
+    for now, (x, target) in enumerate(rows):
+        errors.append([abs(model.predict_one(x) - target) for model in models])
+        for model in models if now >= 300 else ():
+            model.learn_one(*rows[now - 300])
+    ours, plain = np.mean(errors[301:], axis=0)
+    assert ours <= 1.1 * plain
+
+
 @pytest.mark.parametrize(
     "noise",
     [
@@ -420,6 +435,17 @@ def test_extreme_samples_are_learnt(kind, samples):
     numbers = [[*answer.values()] if type(answer) is dict else answer for answer in answers]
     assert np.min(numbers) >= -1.0
     assert (np.array(numbers)[:, 0] < 3.0).all()
+
+
+@pytest.mark.parametrize("x", [{}, {"a": 1e150, "b": 5e-324}, {"a": None, "b": "text"}])
+@pytest.mark.parametrize("sizes", [(1e150, -1e150), (5e-324, 1e-323), (0.0, 1e150, 1e-150)])
+def test_extreme_targets_are_learnt(x, sizes):
+    model = StreamRegressor()
+    for target in 3 * sizes:
+        model.learn_one(x, target)
+        fresh = model.predict_one(x, with_dist=True)
+        assert math.isfinite(fresh.mu)
+        assert fresh.sigma >= 0.0
 
 
 @kinds
@@ -492,6 +518,13 @@ def test_scales_follow_gaps_outliers_shifts_and_late_features(data, rows, seed):
             each.learn(value)
 
 
+def test_what_comes_to_rest_stays_at_rest():
+    scaler = RunningScaler().grown(1)
+    for value in [3.3 + 1e-11 * (k % 7) for k in range(500)] + [3.3] * 10_000:
+        scaler = scaler.learnt(np.array([value]))
+    assert abs(scaler.transform(np.array([3.3]))[0]) < 0.01
+
+
 # -- gaps and texts -------------------------------------------------------------------------------
 
 
@@ -507,6 +540,20 @@ def test_a_gap_leaves_all_columns_of_a_name_unknown(name):
     names = [each for each in model.feature_names if name in (each, each[0])]
     assert len(names) == {"array": 2, "both": 2}.get(name, 1)
     assert model.scores_one(x | {name: None}) != model.scores_one(x)
+
+
+@kinds
+def test_gaps_of_every_kind_are_explained_alike(kind):
+    model = laws.fitted_by_row(kind.make(), *zip(*rows_of(kind, 9), strict=True))
+    samples = [{"a": gap, "b": 1.0, "never met": gap} for gap in strategies.GAPS.values()]
+    assert len({str((feature_effects(model, x), model.debug_one(x))) for x in samples}) == 1
+
+
+@pytest.mark.parametrize(
+    "value", [0, "nan", b"nan", [np.nan], np.array([np.nan]), pl.Series([np.nan]), (1, np.nan)]
+)
+def test_arrays_containers_and_texts_are_not_missing(value):
+    assert not is_missing(value)
 
 
 AMONG = "Texts among numbers count as unknown values. They are in the features "
@@ -621,6 +668,7 @@ BAD_SAMPLES = [
     (None, "x is of type NoneType"),
     ({"a": np.inf}, r"x\['a'\] is inf"),
     ({"a": -1e151}, r"x\['a'\] is -1e\+151"),
+    ({"a": 10**400}, r"x\['a'\] is a number beyond float64"),
     ({"a": 1.0, "b": {}}, r"x\['b'\] is {}"),
     ({"a": datetime.date(2020, 1, 1)}, r"of type date, expected a number"),
     ({"a": [1.0, 2.0]}, r"x\['a'\] is \[1.0, 2.0\] of type list"),
@@ -650,12 +698,18 @@ BAD_TARGETS = {
     "labels": [(math.nan, "is nan"), (["x"], "is .* of type list"), (None, "is None")],
     "numbers": [
         *((None, "is None"), (np.nan, "is nan"), (np.inf, "is inf"), (1e151, r"is 1e\+151")),
+        (10**400, "is a number beyond float64"),
         *(("text", "is 'text'"), ([1.0], r"y(\[\d\])? is \[1.0\] of type list.*several targets")),
         *(({"y": 1.0}, "is {'y': 1.0}"), (1j, "is 1j")),
         *((gap, "(?s)is .*, expected (a n|fin)") for gap in strategies.GAPS.values()),
     ],
 }
-BAD_WEIGHTS = [(-1.0, "w holds -1.0"), (2e5, "w holds 200000.0.*at most 100000"), (np.nan, "w")]
+BAD_WEIGHTS = [
+    (-1.0, "w holds -1.0"),
+    (2e5, "w holds 200000.0.*at most 100000"),
+    (10**400, "w"),
+    (np.nan, "w"),
+]
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -372,6 +372,14 @@ class Changing(dict):
         return super().items()
 
 
+class ChangingLabel(str):
+    """A label that changes the model while it is read."""
+
+    def __hash__(self):
+        self.change()
+        return super().__hash__()
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -381,16 +389,20 @@ class Changing(dict):
     ],
     ids=["another row is learnt", "another key is dropped", "the key waits"],
 )
-def test_a_change_while_a_sample_is_read_comes_before_the_call(change):
+@pytest.mark.parametrize(
+    "call",
+    [lambda m, x, y: m.predict_one(x, key="k"), lambda m, x, y: m.learn_late(28, y)],
+    ids=["of a sample", "of a label"],
+)
+def test_a_change_while_arguments_are_read_comes_before_the_call(change, call):
     (other, _), (x, _) = rows_of(KINDS["labels"], 2, seed=1)
     model = prepared(KINDS["labels"])
     expected, changes = copy.deepcopy(model), iter([lambda: change(model, other)])
-    sample = Changing(x)
-    sample.change = lambda: next(changes, int)()
+    sample, label = Changing(x), ChangingLabel("n")
+    sample.change = label.change = lambda: next(changes, int)()
     change(expected, other)
     found, told = (
-        laws.outcome(lambda m, x: m.predict_one(x, key="k"), *each)
-        for each in ((model, sample), (expected, x))
+        laws.outcome(call, *each) for each in ((model, sample, label), (expected, x, "n"))
     )
     assert found == told
     assert laws.saved(model) == laws.saved(expected)

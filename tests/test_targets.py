@@ -40,6 +40,7 @@ BAD_TARGETS = [
     ("labels", {}, TypeError, "hashable"),
     ("number", None, ValueError, "y is None.*row out until its target"),
     ("number", "high", TypeError, "y is 'high' of type str, expected a number"),
+    ("number", "3", TypeError, "y is '3'"),
     ("number", float("nan"), ValueError, "y is nan.*row out until"),
     ("number", float("-inf"), ValueError, "y is -inf"),
     ("number", 1e151, ValueError, "magnitude at most 1e.150"),
@@ -54,6 +55,7 @@ BAD_TARGETS = [
     ("several", 3.0, TypeError, "y is of type float, expected a dict"),
     ("several", None, TypeError, "NoneType"),
     ("several", UP | {"up": None}, ValueError, r"y\['up'\] is None"),
+    ("several", UP | {"up": np.nan}, ValueError, r"y\['up'\] is nan"),
     ("several", UP | {"up": "x"}, TypeError, r"y\['up'\] is 'x'"),
     ("several", UP | {"up": np.ones(2)}, TypeError, "ndarray"),
 ]
@@ -62,6 +64,7 @@ BAD_BATCHES = [
     ("number", [1.0], ValueError, "y has 1 targets, expected 2"),
     ("number", None, TypeError, "y is of type NoneType.*one target per row"),
     ("number", "7", TypeError, "str"),
+    ("number", 7.0, TypeError, "float"),
     ("number", np.ones((2, 1)), ValueError, r"y has shape \(2, 1\)"),
     ("number", pd.DataFrame({"y": [1.0, 2.0]}), ValueError, r"y has shape \(2, 1\)"),
     ("number", [1.0, None], ValueError, r"y\[1\] is None"),
@@ -89,6 +92,7 @@ BAD_COLUMNS = [
     ([1.0, -1.0], ValueError, "at least 0"),
     ([1.0, -(10**400)], ValueError, r"w holds a number beyond.*in row 1"),
     (["3", "3"], TypeError, "w is .*, expected num"),
+    (np.array(["3", b"3"], dtype=object), TypeError, "w is .*, expected num"),
     (np.array([1j, 1j]), TypeError, "w is .*, expected num"),
     (np.array(["2020-01-01"] * 2, dtype="M8[D]"), TypeError, "w is .*, expected num"),
 ]
