@@ -130,15 +130,20 @@ def test_a_numeric_ridge_is_not_selected():
 
 @pytest.mark.parametrize("ridge", [1.0, KFold(2)])
 @pytest.mark.parametrize("far", [1.0, 1e8])
-@given(data=st.data(), seed=st.integers(0, 2**32 - 1), fit_intercept=st.booleans())
-def test_all_rows_may_leave_in_any_order(ridge, far, data, seed, fit_intercept):
+@given(
+    data=st.data(),
+    seed=st.integers(0, 2**32 - 1),
+    accumulator=strategies.unlearning_accumulators,
+    fit_intercept=st.booleans(),
+)
+def test_all_rows_may_leave_in_any_order(ridge, far, data, seed, accumulator, fit_intercept):
     """Rounding leaves nothing of their weights, nor of them; a row without weight goes last."""
     random = np.random.default_rng(seed)
     n_rows = data.draw(st.integers(2, 40))
     w = random.random(n_rows) * 10.0 ** random.uniform(-2.0, 1.0, n_rows)
     X, y = random.normal(size=(n_rows, 2)), random.normal(size=n_rows)
     X[::9] *= far
-    model = LeastSquaresRegressor(ridge, fit_intercept=fit_intercept)
+    model = LeastSquaresRegressor(ridge, accumulator, fit_intercept)
     model.learn_one({0: 1.0, 1: 2.0}, 3.0, w=0.0)
     model.learn_many(X, y, w)
     order = random.permutation(n_rows)
