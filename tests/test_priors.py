@@ -298,6 +298,19 @@ def test_classes_without_weight_and_of_one_row():
     assert model.predict_one({"x": 2.9}) == "other"
 
 
+@given(
+    st.integers(2, 8), st.integers(0, 99), st.sampled_from(["gram", "orthogonal"]), st.booleans()
+)
+def test_separated_classes_are_told_apart(n_rows, seed, accumulator, fit_intercept):
+    """Without a ridge, on fewer rows than features: nothing is scattered within classes."""
+    random = np.random.default_rng(seed)
+    X, y = random.normal(size=(n_rows, 12)), [*"ab", *random.choice([*"abc"], n_rows - 2)]
+    model = LeastSquaresClassifier(0.0, accumulator, fit_intercept, priors="learnt")
+    model.learn_many(X, y)
+    assert model.predict_many(X).tolist() == y
+    assert (model.predict_proba_many(X).max(axis=1) > 1.0 - 1e-6).all()
+
+
 def test_images_follow_the_priors_of_the_linear_layer():
     images, model = digits_network.IMAGES[60:80], digits_network.small(learnt=60)
     model.priors = "equal"

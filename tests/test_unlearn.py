@@ -802,6 +802,20 @@ def test_a_smaller_ridge_needs_more_digits_than_a_removal_has_left():
     assert model.ridge == 1e6
 
 
+def test_a_ridge_that_is_selected_later_may_lack_the_digits_that_a_removal_has_left():
+    """Rows that explain nothing of their targets select a large ridge, which needs few digits."""
+    random = np.random.default_rng(0)
+    X, noise, outlier = random.normal(size=(60, 3)), random.normal(size=60), np.full((1, 3), 6e5)
+    A = np.c_[X, np.ones(60)]
+    model = laws.fitted(LeastSquaresRegressor(scaling=None), outlier, [0.0])
+    model.learn_many(X, noise - A @ np.linalg.lstsq(A, noise)[0])
+    model.unlearn_many(outlier, [0.0])
+    model.learn_many(X, X.sum(axis=1))
+    with pytest.warns(UserWarning, match="selected after rows were removed"):
+        model.predict_many(X)
+    model.predict_many(X)  # Once.
+
+
 def test_digits_are_counted_before_classes_leave():
     """The only row of a class dwarfs the others, and takes its class along."""
     X, y = np.random.default_rng(0).normal(size=(12, 3)), ["a", "b"] * 6
