@@ -251,6 +251,8 @@ def test_ages_and_times_that_tell_no_weight_are_refused(make, when, error, messa
         laws.assert_refused(call, model, message, error)
     with pytest.raises(ValueError, match="age"):
         model.unlearn_many([x], ["x"], age=[1, 2])
+    with pytest.raises(ValueError, match="t has shape"):
+        four_rows().unlearn_many([x], ["x"], t=[1.0, 2.0])
 
 
 CHANGES = {
@@ -751,7 +753,7 @@ def test_a_column_that_was_constant_counts_when_it_varies_again(
     [
         *((1.0, 0.0, 0.0, 200), (1e-3, 0.0, 0.01, 200)),
         *((1.0, 1e3, 0.1, 200), (1e3, 1e6, 1.0, 200)),
-        pytest.param(1.0, 0.0, 0.0, 3_200, marks=pytest.mark.slow),
+        pytest.param(1.0, 0.0, 0.0, 20_000, marks=pytest.mark.slow),
     ],
 )
 def test_a_sliding_window_is_neither_refused_nor_warned_of(scale, offset, ridge, n_rows):
@@ -800,6 +802,21 @@ def test_a_smaller_ridge_needs_more_digits_than_a_removal_has_left():
     change = functools.partial(setattr, model, "ridge", 1e-6)
     laws.assert_refused(change, model, "ridge=1e-06 leaves about")
     assert model.ridge == 1e6
+
+
+@pytest.mark.parametrize(
+    ("column", "code", "mean", "name"),
+    [(1, 1e7, 1013.0, "feature 1"), (3, 1e11, 0.0, "target 'y'")],
+)
+def test_a_refusal_names_the_column_in_which_a_code_outweighs_the_others(column, code, mean, name):
+    """The code is among the first 16 rows, which are not told apart."""
+    rows = mean + 0.2 * np.random.default_rng(0).normal(size=(500, 4))
+    rows[0, column] = code
+    X, y = rows[:, :3], rows[:, 3]
+    model = laws.fitted(LeastSquaresRegressor(1.0), X[:16], y[:16])
+    model.learn_many(X[16:], y[16:])
+    remove = functools.partial(model.unlearn_many, X[:1], y[:1])
+    laws.assert_refused(remove, model, f"outweigh the rows that stay in {name}")
 
 
 def test_a_ridge_that_is_selected_later_may_lack_the_digits_that_a_removal_has_left():
