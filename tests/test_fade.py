@@ -138,6 +138,19 @@ def test_merged_rows_count_by_time_once_any_of_them_has():
     laws.assert_same_model(model, laws.fitted(LeastSquaresRegressor(ridge=1.0), rows, y, w))
 
 
+def test_a_model_that_is_merged_keeps_its_own_time():
+    """Also if the other one has none so far."""
+    other = LeastSquaresRegressor(1.0, half_life=5.0)
+    model = other.empty()
+    other.learn_one({"a": 1.0}, 1.0, t=0.0)
+    model.merge(other)
+    before = dumps(other)
+    for t in range(1, 9):
+        model.predict_one({"a": 1.0})
+        model.learn_one({"a": 2.0}, 1.0, t=t)
+    assert dumps(other) == before
+
+
 def test_a_half_life_changes_within_its_kind_of_times():
     model, x = LeastSquaresRegressor(1.0, half_life=timedelta(days=1)), {"a": 1.0}
     model.half_life = 2.0  # Nothing is learnt yet.

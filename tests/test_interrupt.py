@@ -307,6 +307,19 @@ def test_an_interrupted_call_has_happened_or_has_not(subject, act, most):
     interrupt(subject, act, most)
 
 
+def test_an_interrupted_batch_moves_no_clock_unless_it_is_learnt():
+    """What comes later, at a time between, tells where the clock is."""
+    model = LeastSquaresRegressor(1.0, half_life=5.0)
+    model.learn_many(X[:26], NUMBERS[:26], t=0.0)
+    assert_before_or_after(
+        model,
+        lambda model: model.predict_learn_many(X[26:31], NUMBERS[26:31], t=9.0),
+        lambda model: model.learn_many(X[31:40], NUMBERS[31:40], t=6.0),
+        lambda model: model.output_weights,
+        most=40,
+    )
+
+
 @pytest.mark.parametrize("subject", ["auto", "recursive", "orthogonal"])
 def test_an_interrupted_batch_of_several_blocks_has_happened_or_has_not(subject, monkeypatch):
     laws.small_blocks(monkeypatch)

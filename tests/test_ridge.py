@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -458,6 +459,19 @@ def test_no_cutting_of_few_rows_changes_ridge_or_units(settings, data, X, seed):
     labels = np.random.default_rng(seed).integers(0, data.draw(st.integers(2, 3)), len(X))
     rows = strategies.Rows(X, labels.tolist(), np.ones(len(X)))
     assert_cutting_changes_nothing(LeastSquaresClassifier(**settings), rows, data)
+
+
+def test_a_batch_is_learnt_whole_where_memory_is_short_of_a_choice(monkeypatch):
+    """The choice stays due; compiled code, which is short of it, too, leaves it to other code."""
+    rows, model = two_classes(105), LeastSquaresClassifier()
+    with monkeypatch.context() as patch:
+        fails = mock.Mock(side_effect=MemoryError)
+        patch.setattr("onlinels.linear.ridge.select_ridge_and_units", fails)
+        patch.setattr("onlinels.linear.state.rows_of", lambda state: None)
+        with pytest.raises(MemoryError):
+            model.learn_many(rows.X, rows.y)
+    assert model.ridge_ == pytest.approx(ridge_of(rows))
+    laws.assert_is_batch_solution(model, rows)
 
 
 @pytest.mark.parametrize("setting", ["auto", KFold(3)])
