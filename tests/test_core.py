@@ -402,6 +402,22 @@ def test_hostile_streams(seeds, other):
     assert 0.8 < n_good / (n_acts * len(seeds)) < 1.0
 
 
+@pytest.mark.parametrize("name", CORES)
+def test_labels_that_are_compared_by_python_code(name):
+    """Another row is learnt, or an interrupt comes, while a label is looked up."""
+    rows = [({"a": row * 1.0}, "xy"[row % 2]) for row in range(9)]
+    rows[0] = rows[0][0], Turning("x")
+    with core_in_use(name):
+        model, expected = (learn_all(LeastSquaresClassifier(1.0), rows) for _ in range(2))
+        Turning.turn = functools.partial(model.learn_one, *rows[1])
+        model.learn_one(*rows[2])
+        assert_same_state(model, learn_all(expected, rows[1:3]), 1e-9, name)
+        Turning.turn = mock.Mock(side_effect=KeyboardInterrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.learn_one(*rows[2])
+        assert_same_state(model, expected, 1e-9, name)
+
+
 READ = [{name: value} for value in VALUES for name in ("h0", "h")]
 READ += [{name: value} for value in ARRAYS for name in ("h", "u")]
 READ += [{name: batch.as_outputs(value)} for value in ARRAYS[:2] for name in ("h", "u")]
