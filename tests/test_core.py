@@ -53,7 +53,7 @@ from onlinels.rows import batch
 from onlinels.stream import base as stream_base
 from onlinels.stream.rows import ArrayRows
 from onlinels.sums.axes import grown
-from onlinels.sums.selection import Sums, select_ridge
+from onlinels.sums.selection import Sums, accepts_ridge, select_ridge
 from support import harness, laws, strategies
 
 compiled = pytest.mark.skipif(core.IN_USE != "compiled", reason="the extension is not in use")
@@ -502,10 +502,10 @@ def test_header(way, tmp_path):
     Y = X @ numbers.normal(size=(m, n)) + numbers.normal(size=(k, n))
     rows = np.hstack((X, Y)).astype(kind)
     shapes = (k, n), (n, m), n, (n, m), (n, m), n
-    arrays = rows, *(np.zeros(shape, kind) for shape in shapes), np.zeros(7)
+    arrays = rows, *(np.zeros(shape, kind) for shape in shapes), np.zeros(8)
     first, *learnt = (ctypes.c_void_p(each.ctypes.data) for each in arrays)
     penalty = ctypes.c_float(ridge) if kind is np.float32 else ctypes.c_double(ridge)
-    sizes = map(ctypes.c_ssize_t, (m, n, k))
+    sizes = [*map(ctypes.c_ssize_t, (m, n, k))]
     learn = library.learn
     assert learn(*sizes, first, penalty, ctypes.c_double(1.0), *learnt) == k
     Z, V = np.split(rows - rows.mean(axis=0, dtype=float), [m], axis=1)
@@ -521,7 +521,7 @@ def test_header(way, tmp_path):
     variance = residual / free * (1.0 + 1.0 / k + Z[-1] @ inverse @ Z[-1])
     logarithm = np.linalg.slogdet(Z.T @ Z + ridge * np.eye(m))[1]
     both = [free, variance]
-    np.testing.assert_allclose(arrays[7], [*both, *both, logarithm, *both], rtol=10 * tolerance)
+    np.testing.assert_allclose(arrays[7][:7], [*both, *both, logarithm, *both], rtol=10 * tolerance)
     sums = Sums(Z.T @ Z, Z.T @ V, (V**2).sum(axis=0), float(k), 1)
     kinds = None, np.sqrt(np.diagonal(sums.gram) / k)
     found, which = harness.choose(library, sums, kinds, kind=kind)
@@ -529,6 +529,16 @@ def test_header(way, tmp_path):
     assert harness.is_kept(library, sums, found, kind) == 1
     choice = select_ridge(sums, k)
     assert found == pytest.approx(choice.ridge, rel=1e-9 if kind is np.float64 else 0.02)
+    # Of targets that say little, a large ridge is accepted.
+    rows[:, m:] = 0.1 * numbers.normal(size=(k, n)) + 0.01 * X[:, :n]
+    Z, V = np.split(rows - rows.mean(axis=0, dtype=float), [m], axis=1)
+    accepted = []
+    for c in 10.0 ** np.arange(0.0, 6.0, 0.25):
+        penalty = ctypes.c_float(c) if kind is np.float32 else ctypes.c_double(c)
+        learn(*sizes, first, penalty, ctypes.c_double(1.0), *learnt)
+        sums = Sums(Z.T @ Z, Z.T @ V, (V**2).sum(axis=0), float(k), 1)
+        accepted.append((bool(arrays[7][7]), accepts_ridge(sums, c)))
+    assert set(accepted) == {(True, True), (False, False)}
 
 
 def chosen_by(name, rows, settings):
