@@ -125,12 +125,16 @@ def test_batches_of_every_length_are_learnt_and_taken_out(accumulator, centred, 
 
 @pytest.mark.filterwarnings("ignore:X has more columns than the rows")
 def test_wide_sums_are_those_of_numpy():
-    """More features than a block of the stored matrix has columns."""
+    """More features than a block of the stored matrix has columns, and then still more."""
     random = np.random.default_rng(0)
     X, Y = random.integers(-3, 4, (40, 1100)).astype(float), random.integers(-3, 4, (40, 2))
-    model = laws.fitted(laws.taught(X[:, :1000], Y), X, Y, 2.0)
+    model = laws.fitted(laws.taught(X[:, :1000], Y), X[:, :1050], Y, 2.0)
     expected = 2.0 * X.T @ X
     expected[:1000, :1000] *= 1.5
+    expected[1050:] = expected[:, 1050:] = 0.0
+    for x, y in zip(X[:3], Y, strict=False):
+        model.learn_one(dict(enumerate(x.tolist())), dict(enumerate(y.tolist())))
+        expected += np.outer(x, x)
     sums, weights = model.statistics(), model.output_weights
     assert (sums.gram == expected).all()
     np.testing.assert_allclose(expected @ weights + weights, sums.cross, atol=1e-8)

@@ -514,6 +514,15 @@ def test_refused_first_rows_leave_no_trace():
         fresh.fit(sparse.csr_array((4, 1 << 19)), np.arange(4.0))
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "difference"])
+def test_features_are_those_of_a_hidden_layer(kind):
+    X, y = load_iris(return_X_y=True)
+    settings = {"n_hidden": 5, "input_weights": kind, "activation": "square", "bias": True}
+    found = HiddenLayerTransformer(**settings, random_state=3).fit_transform(X, y)
+    layer = HiddenLayer.from_examples(X, y if kind == "difference" else None, **settings, seed=3)
+    np.testing.assert_array_equal(found, layer.transform_many(X))
+
+
 def test_the_seed_of_a_layer_settles_it():
     layers = [HiddenLayerTransformer(5, random_state=seed) for seed in (None, None, 3, 3)]
     a, b, c, d = (layer.fit_transform(np.eye(3)) for layer in layers)

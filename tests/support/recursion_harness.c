@@ -77,6 +77,7 @@ learn(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const real *rows, real ridge, doubl
         return -1;
     others[5] = spread(&s, &r, &row, 0);
     others[6] = row.errors[0];
+    others[7] = is_accepted(&s, &r, row.image);
     free(memory);
     free(of);
     free(prints);
