@@ -205,7 +205,7 @@ def fitted(name: str, n_classes: int, n_rows: int) -> tuple[float, float, float]
                 peak = max(peak, memory("VmHWM"))
             seconds += seconds_of(lambda: getattr(model, "coef_", None))
         X, y = chunk(0, HELD_OUT, n_classes)
-        held = peak - before - 8 * N_COLUMNS * parts[0]
+        held = max(0, peak - before - 8 * N_COLUMNS * parts[0])
         return seconds, held, 1.0 - model.score(X, y)
 
 
