@@ -15,6 +15,7 @@ from onlinels import (
 )
 from onlinels.export import answers_only
 from onlinels.features import hidden, input_weights
+from onlinels.images import ImagePreprocessing
 from onlinels.saving import description
 from support import savable_models
 from support.digits_network import IMAGES, LABELS, learn
@@ -152,6 +153,16 @@ def test_a_file_holds_images_in_place_of_their_features(n_hidden, images, input_
     for each in (model, loaded):
         each.learn_many(images[80:200], LABELS[80:200])
     assert onlinels.dumps(loaded) == onlinels.dumps(model)
+
+
+def test_images_with_fractions_are_kept_as_they_are():
+    whole = small_network(60, before=ImagePreprocessing(scale=16.0, image_shape=(8, 8)))
+    model, images = small_network(60), IMAGES / 16.0
+    whole.learn_many(IMAGES[:80], LABELS[:80])
+    model.learn_many(images[:80], LABELS[:80])
+    for each in (model, saved(model)):
+        scores = each.scores_many(images)
+        np.testing.assert_allclose(scores, whole.scores_many(IMAGES), atol=1e-9)
 
 
 def test_a_predictor_of_the_warm_up_predicts_as_the_network_does_now():

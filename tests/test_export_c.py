@@ -538,6 +538,23 @@ def test_labels_are_refused_if_they_are_not_utf_8(device_of):
         assert (device.label(text) > 1) == (text.decode(errors="ignore").encode() == text), text
 
 
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("float", ["have at most 30 bytes, in UTF-8"]),
+        ("integers", ["are integers of 64 bits, without spaces, plus or leading zeros"]),
+        ("whole standard", ["have at most 30 bytes, in UTF-8"]),
+        ("whole targets", []),
+    ],
+)
+def test_the_comment_tells_what_the_learner_takes(device_of, name, taken):
+    """Memory, but for padding, and new labels."""
+    device = device_of(name)
+    (told,) = re.findall(r"sums, ([\d,]+) bytes of plain data", device.header)
+    assert 0 <= device.size - int(told.replace(",", "")) < 16
+    assert re.findall(r"New labels (.*)\.", device.header) == taken
+
+
 @pytest.mark.parametrize("name", ["float", "whole", "numbers", "whole numbers"])
 def test_a_stored_learner_is_sound_only_as_it_was_sealed(device_of, name):
     device = device_of(name)

@@ -18,7 +18,7 @@ pytest.importorskip("paho.mqtt", reason="needs paho-mqtt: pip install '.[mqtt]'"
 
 from alarms import AlarmLog
 from mqtt_sensors.__main__ import watched
-from mqtt_sensors.learner import Learner, Reading, Topics, read_message, scaled
+from mqtt_sensors.learner import Label, Learner, Reading, Topics, read_message, scaled
 from mqtt_sensors.simulator import labelled_rows, publish, script
 
 from onlinels.explain import feature_effects
@@ -77,6 +77,22 @@ def test_what_is_no_state_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("mqtt_sensors.learner.UNIT", 1.0)
     with pytest.raises(ValueError, match="another USUAL or UNIT"):
         Learner.load(tmp_path / "state")
+
+
+def test_what_waits_too_long_is_dropped_and_counted(tmp_path, monkeypatch):
+    """Gaps that close count as settled, but what waits in them is learnt, after saves too."""
+    monkeypatch.setattr("mqtt_sensors.learner.MOST_WAITING", 3)
+    monkeypatch.setattr("mqtt_sensors.learner.MOST_GAPS", 2)
+    readings = [Reading(("a", number), {"f1": 1.0}) for number in range(10)]
+    labels = [Label(("a", number), "x") for number in range(10)]
+    learner = Learner()
+    for message in (*readings[::2], *labels[:9], readings[3], labels[9], *readings[1::2]):
+        learner.handle(message)
+        learner.save(tmp_path / "state")
+        learner = Learner.load(tmp_path / "state")
+    # Readings 0 and 2 and label 1 are dropped; the gaps at 1 and 3 close.
+    assert (learner.join.dropped, learner.join.given_up) == (3, 2)
+    assert (learner.learnt, learner.duplicates) == (7, 4)
 
 
 def test_a_watched_learner_logs_forecasts_labels_and_the_last_alarm():

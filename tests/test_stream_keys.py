@@ -506,7 +506,12 @@ def test_different_samples_are_told_apart_though_their_rows_be_equal(sample, oth
 
 @pytest.mark.parametrize(
     ("sample", "equal"),
-    [({"a": 0.0}, {"a": -0.0}), ({1: 2.0}, {np.int64(1): 2}), ({1.0: 2.0}, {True: 2.0})],
+    [
+        ({"a": 0.0}, {"a": -0.0}),
+        ({"a": None}, {"a": -np.nan}),
+        ({1: 2.0}, {np.int64(1): 2}),
+        ({1.0: 2.0}, {True: 2.0}),
+    ],
 )
 def test_equal_samples_are_one(sample, equal):
     model = StreamClassifier()

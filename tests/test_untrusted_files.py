@@ -327,6 +327,7 @@ CONTRADICTIONS = [
     ("after RobustScaler", "river.IQR", {"_iqr": {"bytes": "00" * 400}}),
     # Sizes are compared before anything of that size is made.
     ("hidden, float32", "HiddenLayer", {"bias": False}),
+    ("hidden", "HiddenLayer", {"activation": "none"}),
     ("folds", "KFold", {"n_folds": 2}),
     ("embedding", "IdentifiedFunction", {"probes": {"tuple": [10**5, 10**5]}}),
     ("gram, {}", "Columns", {"lengths": {"dict": [["a", 10**12]]}}),
