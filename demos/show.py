@@ -13,7 +13,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 from PIL import Image
 from rich.box import SIMPLE
@@ -117,7 +117,7 @@ def moving_accuracy(hits: NDArray[Any], window: int) -> NDArray[np.float64]:
 def mark_shares(axes: Axes, rows: str) -> None:
     """Label axes that show shares in percent against numbers of rows."""
     axes.set_xlabel(rows)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(axis="y")

@@ -297,7 +297,7 @@ FORMS |= {
 """What makes a form of rows of what is made of an array."""
 
 
-@pytest.mark.filterwarnings("ignore:X lacks")
+@pytest.mark.filterwarnings("ignore:X (lacks|has fewer)")
 @pytest.mark.parametrize("form", FORMS)
 @examples(15)
 @given(
@@ -487,6 +487,17 @@ def test_an_array_of_another_width_is_told(width, message):
     for each in (model, answers_only(model)):
         with pytest.warns(UserWarning, match=message):
             each.predict_many(X[:, :width])
+
+
+@pytest.mark.parametrize("learn", ["learn_one", "learn_many", "predict_learn_many"])
+@pytest.mark.parametrize(("width", "message"), [(2, "fewer .*has 2 columns"), (5, "more .*has 5")])
+def test_an_array_of_another_width_is_told_where_it_is_learnt(learn, width, message):
+    X, y = np.ones((9, width)), np.ones(9)
+    model = laws.fitted(LeastSquaresRegressor(ridge=1.0), np.ones((9, 3)), y)
+    values = (X[0], 1.0) if learn == "learn_one" else (X, y)
+    with pytest.warns(onlinels.DataWarning, match=message) as told:
+        getattr(model, learn)(*values)
+    assert len(told) == 1
 
 
 @kinds

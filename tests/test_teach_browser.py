@@ -289,9 +289,10 @@ def photo(kind, seed):
 
 
 def open_photos(page):
-    """Go to the page of photos, and wait for it: the old page would take a photo, too."""
-    page.get_by_role("link", name="Photos").click()
-    expect(page.locator("#nothing")).to_contain_text("Photograph a thing")
+    """Go to the page of photos, and wait until its code runs: before, a photo would be lost."""
+    link = page.get_by_role("link", name="Photos")
+    link.click()
+    expect(link).to_have_attribute("aria-current", "page")
 
 
 def show_photo(page, kind, seed):

@@ -18,7 +18,7 @@ from onlinels.linear.single import rows_of
 from onlinels.linear.state import State, chosen, recursion_beside
 from onlinels.numerics import enlarged, read_whole, shallow_copy
 from onlinels.rows.answers import labels_like, table_like
-from onlinels.rows.batch import Batch, names_of, warn_of_other_columns
+from onlinels.rows.batch import Batch, is_frame, names_of, warn_of_other_columns
 from onlinels.rows.labels import Label
 from onlinels.rows.times import ReadTimes
 from onlinels.sums.audit import held_targets
@@ -95,7 +95,7 @@ def answered(
     """
     batch, read, weights = read_rows(model, X, y, w, t)
     rows = checked(model, batch, read, weights, t)
-    if are_asked:
+    if are_asked and is_frame(batch.source):  # Whoever learns an array is told of its width.
         warn_of_other_columns(model._state.columns, batch)
     own: Any = shallow_copy(model)
     own._state = model._state.copied()

@@ -155,7 +155,7 @@ def partial_fit(quick: bool, repeats: int) -> None:
     # Starting processes would take most of the time of small chunks.
     n_rows, measured = (20_000, fitted) if quick else (1_000_000, partial(call_alone, fitted))
     for n_classes in (0, 2, 10):
-        runs: dict[str, list[list[float]]] = {name: [] for name in ESTIMATORS}
+        runs: dict[str, list[tuple[float, float, float]]] = {name: [] for name in ESTIMATORS}
         for _ in range(repeats):
             for name, each in runs.items():
                 each.append(measured(name, n_classes, n_rows))
