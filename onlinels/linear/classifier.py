@@ -431,7 +431,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                 known = rows.variances(x)
                 if known is not NotImplemented:
                     return known  # type: ignore[no-any-return]
-            return dict(zip(self.classes, self._variances_asked(x), strict=True))
+            found = self._variances_asked(x)  # Code of the sample may add classes.
+            return dict(zip(self.classes, found, strict=True))
 
     def _variances_asked(self, x: Mapping[Any, Any]) -> list[float]:
         """Return the variances of one sample, for which the core does not answer."""
