@@ -374,11 +374,11 @@ def are_close(one, other, tolerance):
     return repr(one) == repr(other)
 
 
-ROUNDED = {35, 116, 329, 498} | {395, 724} | {224, 754}
-"""Seeds where rounding decides: removals of rows that were never learnt leave sums of no rows; rows
-are fitted exactly; or what is left of a class is rounding.
+DIFFERENT = {35, 116, 329, 498} | {224} | {395, 724, 754}
+"""Seeds where C and numpy differ: after removals of rows that were never learnt, which leave sums
+of no rows; for a class of which rounding is left; and, not explained yet, three others.
 """
-MANY = sorted({*range(999)} - ROUNDED)
+MANY = sorted({*range(999)} - DIFFERENT)
 
 
 @compiled
