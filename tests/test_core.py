@@ -499,7 +499,7 @@ TOLERANCES = {"C99": 1e-10, "C99, float": 1e-4, "C++": 1e-10}
 def test_header(way, tmp_path):
     """The header compiles without warnings, and learns what one batch gives, in float too."""
     (_, kind), tolerance = harness.WAYS[way], TOLERANCES[way]
-    library = harness.compiled("recursion", way, tmp_path)
+    library = harness.compiled(way, tmp_path)
     m, n, k, ridge, numbers = 7, 2, 300, 2.0, np.random.default_rng(0)
     X = numbers.normal(size=(k, m)) + 3.0
     Y = X @ numbers.normal(size=(m, n)) + numbers.normal(size=(k, n))

@@ -217,7 +217,6 @@ BLANK = {
     ),
 }
 NOT_READ = [np.nan, np.inf, None, 1e200, "red", 1j, np.array([np.nan, 1.0]), [1, 2], object()]
-NOTHING = {LeastSquaresRegressor: 0.0, LeastSquaresMultiTargetRegressor: {}}
 
 
 @pytest.mark.parametrize("make", BLANK.values(), ids=BLANK)

@@ -177,7 +177,7 @@ def hostile_sums(random, times=1):
 @pytest.fixture(scope="module")
 def header(tmp_path_factory):
     """selection.h, called without Python."""
-    return harness.compiled("recursion", "C99", tmp_path_factory.mktemp("harness"))
+    return harness.compiled("C99", tmp_path_factory.mktemp("harness"))
 
 
 def copied(sums):

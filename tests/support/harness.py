@@ -19,12 +19,12 @@ WAYS = {
 """Options of the compiler, and the type of numbers, by the way to compile."""
 
 
-def compiled(name, way, folder):
-    """Return the library of a harness, compiled in a folder without warnings; skip if none can."""
+def compiled(way, folder):
+    """Return the harness, compiled in a folder without warnings; skip if none can be."""
     compiler = shutil.which("g++" if way == "C++" else "gcc")
     if compiler is None:
         pytest.skip("there is no compiler")
-    built, source = folder / "harness.so", Path(__file__).parent / f"{name}_harness.c"
+    built, source = folder / "harness.so", Path(__file__).parent / "recursion_harness.c"
     strict = "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fPIC", "-shared"
     headers, files = f"-I{Path(core.__file__).parent}", (str(source), "-o", str(built), "-lm")
     subprocess.run((compiler, "-O2", *strict, headers, *WAYS[way][0], *files), check=True)

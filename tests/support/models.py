@@ -2,7 +2,7 @@
 
 import functools
 
-from river import base, compose, preprocessing
+from river import base, compose
 
 from onlinels import (
     CalibratedClassifier,
@@ -40,10 +40,6 @@ CLASSIFIERS = LINEAR | {
         HiddenLayer(5) | LeastSquaresClassifier(0.1)
     ),
     "windowed": lambda: WindowedClassifier(LeastSquaresClassifier(0.1), window=2, hop=1),
-}
-STEPS_OF_RIVER = {
-    "scaled": lambda: preprocessing.StandardScaler() | LeastSquaresClassifier(0.1),
-    "selected": lambda: compose.Select("temp", 0) | LeastSquaresClassifier(0.1),
 }
 REGRESSORS = {
     "regressor": LeastSquaresRegressor,
