@@ -296,10 +296,11 @@ def open_photos(page):
 
 
 def show_photo(page, kind, seed):
-    before = page.locator("#pad > canvas").screenshot()
+    """Choose the file of a photo, and wait until it is read and shown."""
+    pixels = "document.querySelector('#pad > canvas').toDataURL()"
+    before = page.evaluate(pixels)
     page.locator("#photo").set_input_files(photo(kind, seed))
-    expect(page.locator("#pad-hint")).to_be_hidden()
-    assert page.locator("#pad > canvas").screenshot() != before
+    page.wait_for_function(f"before => {pixels} !== before", arg=before)
 
 
 def test_photos_are_learnt_recognised_corrected_and_unlearnt(open_page, address):

@@ -56,8 +56,7 @@ async function make(data, done) {
       ? ask(`api/model?last=${last}`, { method: "POST", body: data })
       : post(`api/change?last=${last}`, data));
     otherTabs.postMessage("changed");
-    if (data.do === "teach") pad.finished = true;
-    else taught = {};
+    if (data.do !== "teach") taught = {};
     show(news);
     say(done);
     return true;
@@ -88,10 +87,13 @@ async function predict() {
 async function teach(label) {
   const image = pad.given;
   if (!image) return say(ofPhotos ? "Take a photo first." : "Draw something first.", true);
-  if (taught.image === image && taught.label === label) return say(`Learnt as ${label} already.`);
+  if (taught.image === image && taught.label === label) return; // The second of two clicks.
   taught = { image, label };
+  pad.finished = true; // What is drawn before the answer comes is the next drawing.
   const saved = await change({ do: "teach", image, label }, `Learnt as ${label}, and saved.`);
   if (!saved) taught = {};
+  if (pad.given !== image && !pad.isLive) return saved; // The pad shows the next one already.
+  pad.finished = saved;
   at("pad-stamp").textContent = label;
   at("pad").classList.toggle("taught", saved);
   return saved;
@@ -137,14 +139,15 @@ at("older").addEventListener("click", () => { last += 240; refresh(); });
 at("check").addEventListener("click", check);
 at("camera").addEventListener("click", async () => {
   if (pad.isLive) return pad.stop();
-  if (navigator.mediaDevices) return pad.start().catch((error) => say(`No camera: ${error.message}`, true));
+  if (navigator.mediaDevices) return turn.then(() => pad.start()).catch((error) => say(`No camera: ${error.message}`, true));
   at("photo").capture = "environment"; // A page that is not encrypted asks the phone's own camera.
   at("photo").click();
 });
 at("choose").addEventListener("click", () => { at("photo").removeAttribute("capture"); at("photo").click(); });
 at("photo").addEventListener("change", async (event) => {
   const file = event.target.files[0];
-  if (file) await pad.open(file).catch(() => say(`${file.name} cannot be read as a photo.`, true));
+  // The first answer says which shape a photo has.
+  if (file) await turn.then(() => pad.open(file)).catch(() => say(`${file.name} cannot be read as a photo.`, true));
   event.target.value = "";
 });
 at("upload").addEventListener("click", () => at("file").click());
