@@ -9,56 +9,53 @@ import numpy as np
 import pytest
 from image_data import ImageData, download, read_image_data
 
-SHAPES = {"mnist": (4, 3), "cifar10": (32, 32, 3), "svhn": (32, 32, 3), "norb": (96, 96, 2)}
-NORB_MAGIC = {"u": 0x1E3D4C55, "i": 0x1E3D4C54}
+SHAPES = {"mnist": (4, 3), "cifar10": (32, 32, 3), "norb": (96, 96, 2)}
 
 
 def idx_bytes(array):
-    header = bytes([0, 0, 8, array.ndim])
-    return header + b"".join(n.to_bytes(4, "big") for n in array.shape) + array.tobytes()
+    sizes = np.array(array.shape, ">u4")
+    return bytes([0, 0, 8, array.ndim]) + sizes.tobytes() + array.tobytes()
 
 
 def norb_bytes(array):
+    magic = {"u": 0x1E3D4C55, "i": 0x1E3D4C54}[array.dtype.kind]
     shape = (*array.shape, 1, 1)[: max(3, array.ndim)]
-    header = np.array([NORB_MAGIC[array.dtype.kind], array.ndim, *shape], "<u4")
-    return header.tobytes() + array.tobytes()
+    return np.array([magic, array.ndim, *shape], "<u4").tobytes() + array.tobytes()
 
 
 def cifar_bytes(images, labels):
-    rows = images.transpose(0, 3, 1, 2).reshape(len(labels), 3072)
-    return np.column_stack([labels, rows]).astype(np.uint8).tobytes()
+    return np.column_stack([labels, channels_first(images).reshape(-1, 3072)]).tobytes()
+
+
+def channels_first(images):
+    return images.transpose(0, 3, 1, 2)
 
 
 def files_of(name, data):
     """Return the published files of a small data set."""
-    files = {}
-    for part, images, labels in (
-        ("train", data.x_train, data.y_train),
-        ("test", data.x_test, data.y_test),
-    ):
-        if name == "mnist":
-            start = {"train": "train", "test": "t10k"}[part]
-            files[f"{start}-images-idx3-ubyte"] = idx_bytes(images)
-            files[f"{start}-labels-idx1-ubyte"] = idx_bytes(labels)
-        elif name == "norb":
-            for kind, array in (("dat", images.transpose(0, 3, 1, 2)), ("cat", labels)):
-                files[f"smallnorb-5x1-{part}ing-{kind}.mat"] = norb_bytes(array)
-        elif part == "test":
-            files["test_batch.bin"] = cifar_bytes(images, labels)
-        else:
-            for number, rows in enumerate(np.array_split(np.arange(len(labels)), 5), 1):
-                files[f"data_batch_{number}.bin"] = cifar_bytes(images[rows], labels[rows])
-    return files
+    train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
+    if name == "cifar10":
+        parts = zip(*(np.array_split(each, 5) for each in train), strict=True)
+        files = {f"data_batch_{k}.bin": cifar_bytes(*part) for k, part in enumerate(parts, 1)}
+        return files | {"test_batch.bin": cifar_bytes(*test)}
+    if name == "mnist":
+        return {
+            f"{start}-{kind}-ubyte": idx_bytes(array)
+            for start, part in (("train", train), ("t10k", test))
+            for kind, array in zip(("images-idx3", "labels-idx1"), part, strict=True)
+        }
+    return {
+        f"smallnorb-5x1-{start}ing-{kind}.mat": norb_bytes(array)
+        for start, (images, labels) in (("train", train), ("test", test))
+        for kind, array in (("dat", channels_first(images)), ("cat", labels))
+    }
 
 
 def make(name):
-    random = np.random.default_rng(0)
-    label_type = np.int32 if name == "norb" else np.uint8
-    parts = []
-    for n in (7, 2):
-        parts.append(random.integers(0, 256, (n, *SHAPES[name]), dtype=np.uint8))
-        parts.append(random.integers(0, 5, n).astype(label_type))
-    return ImageData(*parts)
+    random, label_type = np.random.default_rng(0), np.int32 if name == "norb" else np.uint8
+    images = [random.integers(0, 256, (n, *SHAPES[name]), dtype=np.uint8) for n in (7, 2)]
+    labels = [random.integers(0, 5, n).astype(label_type) for n in (7, 2)]
+    return ImageData(images[0], labels[0], images[1], labels[1])
 
 
 def assert_same(read, written):

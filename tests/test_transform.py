@@ -3,8 +3,6 @@
 What each of them computes is told by the file of its name.
 """
 
-import copy
-import pickle
 
 import numpy as np
 import pandas as pd
@@ -26,6 +24,7 @@ WINDOWS = np.random.default_rng(0).normal(size=(30, 16))
 IMAGES = WINDOWS.reshape(30, 4, 4)
 LABELS = [k % 3 for k in range(30)]
 NAMES = [f"p{k}" for k in range(16)]
+OF_4, OF_8 = {"image_shape": (4, 4)}, {"image_shape": (8, 8)}
 
 
 def flat(X):
@@ -44,54 +43,32 @@ FORMS = {
     "numbers": lambda X, name: (samples(X),) * 2,
     "pandas": lambda X, name: (pd.DataFrame(flat(X)), samples(X)),
     "polars": lambda X, name: (pl.DataFrame(flat(X), schema=NAMES), samples(X, NAMES)),
-    "pyarrow": lambda X, name: (
-        pa.table(dict(zip(NAMES, flat(X).T, strict=True))),
-        samples(X, NAMES),
-    ),
+    "pyarrow": lambda X, name: (pa.table([*flat(X).T], NAMES), samples(X, NAMES)),
 }
 """A batch from an array, and its rows as samples."""
 
 OF_IMAGES = [*FORMS]
 OF_ROWS = [form for form in FORMS if form != "arrays with a channel"]
+OF_EXAMPLES = "array", "numbers", "pandas"
+FRAME = pd.DataFrame(WINDOWS)
 TRANSFORMERS = {
-    "hidden": (lambda: HiddenLayer(5, prefix="u_"), WINDOWS, OF_ROWS),
-    "hidden, float32": (lambda: HiddenLayer(5, dtype="float32", bias=False), WINDOWS, OF_ROWS),
-    "standardised": (
-        lambda: HiddenLayer.from_examples(pd.DataFrame(WINDOWS), n_hidden=5),
-        WINDOWS,
-        ["numbers", "pandas"],
-    ),
-    "differences": (
-        lambda: HiddenLayer.from_examples(WINDOWS, LABELS, 5, bias=True),
-        WINDOWS,
-        ["array", "numbers", "pandas"],
-    ),
-    "images": (
-        lambda: ConvolutionalFeatures(np.ones((2, 3, 3)), image_shape=(4, 4), prefix="c_"),
-        IMAGES,
-        OF_IMAGES,
-    ),
+    "hidden": (HiddenLayer(5, prefix="u_"), WINDOWS, OF_ROWS),
+    "hidden, float32": (HiddenLayer(5, dtype="float32", bias=False), WINDOWS, OF_ROWS),
+    "standardised": (HiddenLayer.from_examples(FRAME, n_hidden=5), WINDOWS, OF_EXAMPLES[1:]),
+    "differences": (HiddenLayer.from_examples(WINDOWS, LABELS, 5), WINDOWS, OF_EXAMPLES),
+    "images": (ConvolutionalFeatures(np.ones((2, 3, 3)), prefix="c_", **OF_4), IMAGES, OF_IMAGES),
     "preprocessing": (
-        lambda: ImagePreprocessing.from_examples(
-            FORMS["polars"](IMAGES, "image")[0], downsample=2, whitening=0.1, image_shape=(4, 4, 1)
-        ),
+        ImagePreprocessing.from_examples(FRAME, downsample=2, whitening=0.1, image_shape=(4, 4, 1)),
         IMAGES,
         OF_IMAGES,
     ),
     "windows": (
-        lambda: MiniRocketFeatures.from_examples(WINDOWS, n_features=84, window_shape=(16,)),
+        MiniRocketFeatures.from_examples(WINDOWS, n_features=84, window_shape=(16,)),
         WINDOWS,
         OF_IMAGES,
     ),
 }
 CASES = [(name, form) for name, (*_, forms) in TRANSFORMERS.items() for form in forms]
-COPIES = {
-    "copy": copy.copy,
-    "deepcopy": copy.deepcopy,
-    "pickle": lambda layer: pickle.loads(pickle.dumps(layer)),
-    "clone": lambda layer: layer.clone(),
-    "saved": lambda layer: onlinels.loads(onlinels.dumps(layer)),
-}
 
 
 def numbers_of(rows):
@@ -107,9 +84,8 @@ def names_of(rows):
 
 @pytest.mark.parametrize(("kind", "form"), CASES)
 def test_a_batch_is_transformed_as_its_rows_in_its_own_form(kind, form):
-    make, X, _ = TRANSFORMERS[kind]
-    batch, rows = FORMS[form](X.copy(), "image")
-    transformer = make()
+    made, X, _ = TRANSFORMERS[kind]
+    transformer, (batch, rows) = made.clone(), FORMS[form](X.copy(), "image")
     found = transformer.transform_many(batch)
     expected = [transformer.transform_one(row) for row in rows]
     assert isinstance(found, type(batch))
@@ -127,9 +103,6 @@ def test_a_batch_is_transformed_as_its_rows_in_its_own_form(kind, form):
         for value in given.values():
             np.asarray(value)[...] = 7.0
         given.clear()
-    for copied in COPIES.values():
-        again = copied(transformer).transform_many(batch)
-        np.testing.assert_array_equal(numbers_of(again), numbers_of(found))
 
 
 SAMPLES = {
@@ -148,7 +121,7 @@ SAMPLES = {
 @pytest.mark.parametrize("form", SAMPLES)
 @pytest.mark.parametrize("kind", ["images", "preprocessing"])
 def test_one_image_in_any_form(kind, form):
-    transformer, image = TRANSFORMERS[kind][0](), IMAGES[0].copy()
+    transformer, image = TRANSFORMERS[kind][0], IMAGES[0].copy()
     image[2, 1:3] = 0.0
     found = transformer.transform_one(SAMPLES[form](image))
     expected = transformer.transform_many(image[None])
@@ -156,8 +129,8 @@ def test_one_image_in_any_form(kind, form):
 
 
 def test_outputs_have_the_precision_and_index_that_were_given():
-    for make, X, _ in TRANSFORMERS.values():
-        transformer, index = make(), [f"row {k}" for k in range(len(X))]
+    for made, X, _ in TRANSFORMERS.values():
+        transformer, index = made.clone(), [f"row {k}" for k in range(len(X))]
         dtype = getattr(transformer, "dtype", "float32")
         assert np.asarray(transformer.transform_many(pd.DataFrame(flat(X)))).dtype == dtype
         frame = transformer.transform_many(pd.DataFrame(flat(X), index=index))
@@ -169,14 +142,10 @@ def test_outputs_have_the_precision_and_index_that_were_given():
 OF_PLACES = "array", "flat", "numbers", "pandas"
 BEHIND = {
     "hidden": (TRANSFORMERS["hidden"][0], WINDOWS, OF_PLACES),
-    "two layers": (lambda: HiddenLayer(4) | HiddenLayer(5), WINDOWS, OF_PLACES),
+    "two layers": (HiddenLayer(4) | HiddenLayer(5), WINDOWS, OF_PLACES),
     "images": TRANSFORMERS["images"],
     "windows": TRANSFORMERS["windows"],
-    "images, hidden": (
-        lambda: ConvolutionalFeatures(np.ones((2, 3, 3)), image_shape=(4, 4)) | HiddenLayer(5),
-        IMAGES,
-        OF_IMAGES,
-    ),
+    "images, hidden": (TRANSFORMERS["images"][0] | HiddenLayer(5), IMAGES, OF_IMAGES),
 }
 ENDS = "no intercept", "calibrated", "drift", "stream"
 MODELS = [(kind, "no intercept") for kind in BEHIND] + [("hidden", end) for end in ENDS]
@@ -186,12 +155,10 @@ MODELS = [(kind, "no intercept") for kind in BEHIND] + [("hidden", end) for end 
 @pytest.mark.parametrize(("kind", "end"), MODELS)
 def test_outputs_have_one_name_in_every_form(kind, end):
     """So a model learns rows in one form, others in another, and predicts in any."""
-    (make, X, forms), scores, names = BEHIND[kind], [], set()
+    (features, X, forms), scores, names = BEHIND[kind], [], set()
     for place, form in enumerate(forms):
-        model, (others, samples) = (
-            make() | models.MODELS[end](),
-            FORMS[forms[place - 1]](X[10:18], "image"),
-        )
+        model = features.clone() | models.MODELS[end]()
+        others, samples = FORMS[forms[place - 1]](X[10:18], "image")
         batch, rows = FORMS[form](X[:10], "image")
         model.learn_many(batch, LABELS[:10])
         laws.fitted_by_row(model, samples, LABELS[10:18])
@@ -245,20 +212,6 @@ def test_images_with_the_channels_last_are_not_told_so():
 
 GREY = np.random.default_rng(0).random((2, 8, 8))
 MASKED = np.ma.array(GREY, mask=GREY > 0.9)
-OF_8 = {"image_shape": (8, 8)}
-MANY = {
-    "features": ConvolutionalFeatures(padding=3, **OF_8).transform_many,
-    "preprocessing": ImagePreprocessing(2, **OF_8).transform_many,
-    "examples": lambda X: ImagePreprocessing.from_examples(X, **OF_8),
-    "learnt": lambda X: digits_network.small().learn_many(X, [0, 0]),
-    "asked": lambda X: digits_network.small(learnt=30).predict_many(X),
-}
-ONE = {
-    "features": ConvolutionalFeatures(padding=3, **OF_8).transform_one,
-    "preprocessing": ImagePreprocessing(2, **OF_8).transform_one,
-    "learnt": lambda x: digits_network.small().learn_one(x, 0),
-    "asked": lambda x: digits_network.small(learnt=30).predict_one(x),
-}
 BAD_BATCHES = [
     (np.ones((2, 5, 5)), ValueError, r"shape \(5, 5\), expected \(8, 8\)"),
     (np.ones((2, 63)), ValueError, r"63 pixels, expected the 64 of an image of shape \(8, 8\)"),
@@ -295,15 +248,23 @@ BAD_SAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("reader", MANY)
-@pytest.mark.parametrize(("X", "error", "message"), BAD_BATCHES)
-def test_bad_images_are_refused(X, error, message, reader):
-    with pytest.raises(error, match=message):
-        MANY[reader](X)
+READS = {
+    "features": (ConvolutionalFeatures(padding=3, **OF_8).transform_many, BAD_BATCHES),
+    "features of one": (ConvolutionalFeatures(padding=3, **OF_8).transform_one, BAD_SAMPLES),
+    "preprocessing": (ImagePreprocessing(2, **OF_8).transform_many, BAD_BATCHES),
+    "preprocessing of one": (ImagePreprocessing(2, **OF_8).transform_one, BAD_SAMPLES),
+    "examples": (lambda X: ImagePreprocessing.from_examples(X, **OF_8), BAD_BATCHES),
+    "learnt": (lambda X: digits_network.small().learn_many(X, [0, 0]), BAD_BATCHES),
+    "one learnt": (lambda x: digits_network.small().learn_one(x, 0), BAD_SAMPLES),
+    "asked": (lambda X: digits_network.small(learnt=30).predict_many(X), BAD_BATCHES),
+    "one asked": (lambda x: digits_network.small(learnt=30).predict_one(x), BAD_SAMPLES),
+}
 
 
-@pytest.mark.parametrize("reader", ONE)
-@pytest.mark.parametrize(("x", "error", "message"), BAD_SAMPLES)
-def test_bad_samples_of_images_are_refused(x, error, message, reader):
+@pytest.mark.parametrize(
+    ("reader", "bad"), [(reader, bad) for reader, (_, rows) in READS.items() for bad in rows]
+)
+def test_bad_images_are_refused(reader, bad):
+    x, error, message = bad
     with pytest.raises(error, match=message):
-        ONE[reader](x)
+        READS[reader][0](x)
