@@ -25,19 +25,6 @@ def embed(items):
     return np.array([np.random.default_rng(seed).integers(-4, 5, WIDTH) for seed in seeds])
 
 
-def shifted(items):
-    return embed(items) + 1
-
-
-def rounded(items):
-    """Return the embeddings as another processor does: with an error of 1e-5."""
-    return embed(items) * (1.0 + 1e-5)
-
-
-def wide(items):
-    return np.hstack([embed(items), embed(items)])
-
-
 FORMS = {
     "dicts": lambda texts: [{"text": text} for text in texts],
     "items": list,
@@ -67,12 +54,13 @@ def test_a_file_holds_a_fingerprint_and_no_function(tmp_path, probes):
     path = tmp_path / "model.npz"
     onlinels.save(model, path)
     assert b"embed(" not in path.read_bytes()
-    for function in (embed, rounded):
+    # Another processor has errors of 1e-5.
+    for function in (embed, lambda items: embed(items) * (1.0 + 1e-5)):
         loaded = onlinels.load(path, embed=function)
         assert loaded.predict_one({"text": "two"}) == model.predict_one({"text": "two"})
         assert onlinels.merge(model, loaded)["LeastSquaresClassifier"].count == 6
     assert onlinels.loads(onlinels.dumps(model), embed=embed).predict_many(["two"]) == ["b"]
-    for other in (shifted, wide):
+    for other in (lambda items: embed(items) + 1, lambda items: np.tile(embed(items), 2)):
         with pytest.raises(ValueError, match="other embeddings for the probes"):
             onlinels.load(path, embed=other)
     bare = onlinels.load(path)
@@ -90,53 +78,37 @@ def test_a_function_is_shared_by_copies_and_clones_and_not_called_again():
         calls.append(len(items))
         return embed(items)
 
-    model = Embedding(counting) | LeastSquaresClassifier()
-    before = len(calls)
-    for twin in (copy.deepcopy(model), model.clone(), copy.copy(model)):
-        assert twin["Embedding"].embed.function is counting
-    assert len(calls) == before
-    model.learn_many(["a", "b", "c"], [1, 2, 1])
-    assert calls[before:] == [3]
-    model[-1].predict_learn_many(model.transform_many(["d", "e"]), [2, 1])
-    assert calls[before:] == [3, 2]
-    other = Embedding(counting).clone({"probes": ["x", "y"]})
-    assert other.embed.fingerprint.shape[0] == 2
-
-
-def test_sites_with_other_functions_do_not_merge():
-    model = Embedding(embed) | LeastSquaresClassifier()
-    for step, message in (
-        (Embedding(shifted), "differ in embed,"),
-        (Embedding(embed, ["one", "two"]), "differ in embed, probes"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            onlinels.merge(model, step | LeastSquaresClassifier())
+    step = Embedding(counting)
+    calls.clear()
+    for twin in (copy.deepcopy(step), step.clone(), copy.copy(step)):
+        assert twin.embed.function is counting
+        twin.transform_many(["a", "b", "c"])
+    assert calls == [3, 3, 3]
+    assert len(step.clone({"probes": ["x", "y"]}).embed.fingerprint) == 2
 
 
 def test_images_come_as_arrays_and_a_single_one_is_no_batch():
     images = np.random.default_rng(0).integers(0, 256, (5, 4, 4, 3), dtype=np.uint8)
-    step = Embedding(embed, (4, 4, 3))
-    model = step | LeastSquaresClassifier(1.0)
-    for image, label in zip(images, "ababa", strict=True):
-        model.learn_one(image, label)
+    model = Embedding(embed, (4, 4, 3)) | LeastSquaresClassifier(1.0)
+    laws.fitted_by_row(model, images, "ababa")
     for X in (images, [{"image": image} for image in images]):
         assert [model.predict_one(x) for x in X] == [*model.predict_many(X)]
     with pytest.raises(ValueError, match=r"shape \(4, 4, 3\) of one item, .* Pass X\[None\]"):
         model.predict_many(images[0])
 
 
-def failing(items):
-    raise KeyError("pixels")
-
-
 def of_two_lengths(items):
     return np.ones((len(items), 1 + (items[0] == "long")))
+
+
+def merged_with(step):
+    return onlinels.merge(LAYER | LINEAR, step | LINEAR)
 
 
 RANDOM, OF_OTHERS = np.random.default_rng(0), "another vector for an item alone"
 BAD_FUNCTIONS = [
     (3, TypeError, "expected a function from a list"),
-    (failing, ValueError, "^embed raised KeyError.*'pixels'.*, expected .* Pass a shape such as p"),
+    (lambda items: {}["pixels"], ValueError, "^embed raised KeyError.*'pixels'.* Pass a shape s"),
     (lambda items: [[1.0]], ValueError, "one vector per item"),
     (lambda items: [1.0] * len(items), ValueError, r"of shape \(3,\) for 3 items, .* per item\.$"),
     (lambda items: [[1.0], [], []], ValueError, "^embed returned lists of"),
@@ -146,8 +118,8 @@ BAD_FUNCTIONS = [
     (lambda items: RANDOM.normal(size=(len(items), 3)), ValueError, OF_OTHERS),
 ]
 TWO_COLUMNS = pd.DataFrame({"a": ["x"], "b": ["y"]})
-LAYER = Embedding(embed)
-NO_EMBEDDING = functools.partial(onlinels.loads, onlinels.dumps(LeastSquaresClassifier()))
+LAYER, LINEAR = Embedding(embed), LeastSquaresClassifier()
+NO_EMBEDDING = functools.partial(onlinels.loads, onlinels.dumps(LINEAR))
 BAD_CALLS = [
     (Embedding, (embed, "images"), ValueError, "describes no items"),
     (Embedding, (embed, ["one"]), ValueError, "describes no items"),
@@ -160,6 +132,8 @@ BAD_CALLS = [
     (LAYER.transform_many, (TWO_COLUMNS,), ValueError, "expected one column"),
     (NO_EMBEDDING, (embed,), ValueError, "holds no Embedding"),
     (Embedding(of_two_lengths).transform_many, (["long"],), ValueError, "vectors of one length"),
+    (merged_with, (Embedding(lambda items: -embed(items)),), ValueError, "differ in embed,"),
+    (merged_with, (Embedding(embed, ["one", "two"]),), ValueError, "differ in embed, probes"),
 ]
 
 

@@ -1,32 +1,24 @@
 """MiniRocketFeatures: the definition in loops, and the same features whatever the batch."""
 
-import random
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import checks
 
-from onlinels import LeastSquaresClassifier, MiniRocketFeatures
+from onlinels import MiniRocketFeatures
 from onlinels.features import minirocket as module
 from onlinels.features.minirocket import make_dilations, minirocket_kernels, quantiles
-from support.laws import settings_refused
 from support.strategies import examples
 
 NORMAL = np.random.default_rng(0).normal(size=(20, 30, 3))
 
 
 def literal_response(window, weights, dilation, padded):
-    """Return the responses of one kernel to (length, n_channels), weight by weight."""
-    length, reach = len(window), 4 * dilation
-    first, last = (0, length) if padded else (reach, length - reach)
-    found = []
-    for t in range(first, last):
-        places = [t + (j - 4) * dilation for j in range(9)]
-        inside = [(j, place) for j, place in enumerate(places) if 0 <= place < length]
-        found.append(sum(weights[j] * window[place].sum() for j, place in inside))
-    return np.array(found)
+    """Return the responses of one kernel to (length, n_channels), sample by sample."""
+    reach = 4 * dilation
+    line = np.pad(window.sum(axis=1), reach if padded else 0)
+    places = range(len(line) - 2 * reach)
+    return np.array([line[t : t + 2 * reach + 1 : dilation] @ weights for t in places])
 
 
 def literal_kernels(kernels):
@@ -124,57 +116,28 @@ def test_a_window_has_the_same_features_alone_and_among_others(length, dtype, mo
     np.testing.assert_array_equal(model.transform_many(windows), features)
 
 
-def test_river_finds_nothing(monkeypatch):
-    """Values are named by time and channel: twelve times of two channels."""
-    generator = np.random.default_rng(0)
-    windows = generator.normal(size=(40, 12, 2)) + np.arange(40)[:, None, None] % 2
-    rows = [{f"v_{t}_{c}": float(w[t, c]) for t in range(12) for c in range(2)} for w in windows]
-    stream = [(x, k % 2) for k, x in enumerate(rows)]
-    monkeypatch.setattr(checks, "_yield_datasets", lambda model, scale=1: iter([stream]))
-    features = MiniRocketFeatures.from_examples(windows, n_features=84, window_shape=(12, 2))
-    for model in (features, features | LeastSquaresClassifier(ridge=1.0)):
-        assert not model._unit_test_skips()
-        for check in checks.yield_checks(model):
-            random.seed(0)
-            check(model.clone())
+make = MiniRocketFeatures.from_examples
+MODEL, FIRST = make(NORMAL, n_features=84), np.ones((2, 3, 30))
+HINT = r"X looks channels first, \(n, 3, 30\): pass np\.moveaxis\(X, 1, -1\)"
+REFUSED = [
+    (lambda: make(np.ones((2, 8))), "Windows have 8 samples, expected at least 9"),
+    (lambda: make(np.full((2, 20), np.nan)), "nan"),
+    (lambda: make(np.full((2, 20), 1e100)), "as large as 1e.100, expected at most 1e.60"),
+    (lambda: make(np.ones(20)), "expected .length,. or"),
+    (lambda: make([{0: 1.0}]), "Set window_shape"),
+    (lambda: make(NORMAL, n_features=83), "n_features=83 must be at least 84"),
+    (lambda: make(FIRST), HINT),
+    (lambda: MODEL.transform_many(FIRST), HINT),
+    (lambda: MODEL.transform_many(NORMAL[..., :2]), r"A window has shape \(30, 2\), .*\(30, 3\)"),
+    (lambda: MODEL.transform_one(NORMAL[0, 1:]), r"A window has shape \(29, 3\), .* \(30, 3\)"),
+    (
+        lambda: MiniRocketFeatures().transform_many(NORMAL),
+        r"Use MiniRocketFeatures.from_examples",
+    ),
+]
 
 
-test_bad_examples = settings_refused(
-    MiniRocketFeatures.from_examples,
-    [
-        ({"X": np.ones((2, 8))}, ValueError, "Windows have 8 samples, expected at least 9"),
-        ({"X": np.full((2, 20), np.nan)}, ValueError, "nan"),
-        ({"X": np.full((2, 20), 1e100)}, ValueError, "as large as 1e.100, expected at most 1e.60"),
-        ({"X": np.ones(20)}, ValueError, "expected .length,. or"),
-        ({"X": [{0: 1.0}]}, ValueError, "Set window_shape"),
-    ],
-)
-
-
-test_bad_settings = settings_refused(
-    MiniRocketFeatures,
-    [
-        ({"n_features": 83}, ValueError, "n_features=83 must be at least 84"),
-        ({"n_features": 1e4}, TypeError, "n_features"),
-        ({"window_shape": (3, 4, 5)}, ValueError, "is not the shape of a window"),
-        ({"dtype": "float16"}, ValueError, "dtype='float16'"),
-        ({"seed": -1}, ValueError, "seed=-1"),
-        ({"kernels": "minirocket"}, TypeError, "kernels is of type str"),
-    ],
-)
-
-
-def test_what_does_not_fit():
-    with pytest.raises(ValueError, match=r"Use MiniRocketFeatures.from_examples\(X, ...\)"):
-        MiniRocketFeatures().transform_many(NORMAL)
-    model = MiniRocketFeatures.from_examples(NORMAL, n_features=84)
-    for shape in ((31, 3), (30, 2)):
-        message = rf"A window has shape \({shape[0]}, {shape[1]}\), expected \(30, 3\)"
-        with pytest.raises(ValueError, match=message):
-            model.transform_many(np.ones((1, *shape)))
-        with pytest.raises(ValueError, match=message):
-            model.transform_one({"window": np.ones(shape)})
-    first = r"X looks channels first, \(n, 3, 30\): pass np\.moveaxis\(X, 1, -1\)"
-    for call in (model.transform_many, MiniRocketFeatures.from_examples):
-        with pytest.raises(ValueError, match=first):
-            call(np.ones((2, 3, 30)))
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_windows_that_do_not_fit_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -6,6 +6,7 @@ each behind a scaler.
 
 import random
 
+import numpy as np
 import pytest
 from river import checks, drift, preprocessing
 
@@ -14,6 +15,7 @@ from onlinels import (
     DriftAwareClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
+    MiniRocketFeatures,
     ShallowConvClassifier,
 )
 from onlinels.features.filters import Patches
@@ -110,6 +112,10 @@ IMAGE_MODELS = {
         warm_up=25,
         preprocessing=ImagePreprocessing(downsample=2, scale=16.0, whitening=0.1, **SQUARE),
     ),
+    # The rows of a digit are the times of a window, whose last one is absent.
+    "windows": lambda: MiniRocketFeatures.from_examples(
+        np.pad(DIGITS.images[:40], [(0, 0), (0, 1), (0, 0)]), n_features=84, window_shape=(9, 8)
+    ),
     "in a pipeline": lambda: SMALL | HiddenLayer(30) | LeastSquaresClassifier(ridge=1.0),
 }
 
@@ -117,7 +123,7 @@ IMAGE_MODELS = {
 @pytest.mark.filterwarnings(
     "ignore:Most hidden units are 0", "ignore:The network hardly recognises"
 )
-@each_of(IMAGE_MODELS, ["small", "whitened", "difference, 25"])
+@each_of(IMAGE_MODELS, ["small", "whitened", "windows", "difference, 25"])
 def test_images_of_digits(name, step, monkeypatch):
     """The whole suite, on digits in place of the streams that river would choose."""
 

@@ -3,7 +3,6 @@
 What each of them computes is told by the file of its name.
 """
 
-
 import numpy as np
 import pandas as pd
 import polars as pl
