@@ -211,15 +211,14 @@ def test_a_network_forgets_and_unlearns_as_its_linear_layer_does(decay, weight):
 )
 def test_few_images_are_classified_by_means_of_their_pixels(shape, size):
     """By at most 1,024, unless there are more channels, and relative to their length."""
-    height, width, n_channels = shape
+    height, width, _ = shape
     images = np.random.default_rng(0).integers(1, 256, (6, *shape)).astype(np.uint8)
     images[5] = 0
     model = ShallowConvClassifier(ConvolutionalFeatures(padding=3))
     model.learn_many(images, list("ababab"))
     margins = [(0, 0), (0, -height % size), (0, -width % size), (0, 0)]
-    padded = np.pad(images.astype(float), margins)
-    blocks = padded.reshape(6, -(-height // size), size, -(-width // size), size, n_channels)
-    rows = blocks.mean(axis=(2, 4)).reshape(6, -1)
+    means = ImagePreprocessing(size).transform_many(np.pad(images.astype(float), margins))
+    rows = means.reshape(6, -1)
     rows[:5] /= np.linalg.norm(rows[:5], axis=1, keepdims=True)
     layer = laws.fitted(LeastSquaresClassifier(0.3), rows, list("ababab"))
     np.testing.assert_allclose(model.scores_many(images), layer.scores_many(rows), atol=1e-9)
@@ -263,34 +262,35 @@ def test_a_draft_is_no_part_of_the_state():
 
 
 def test_images_of_another_shape_than_the_held_ones_do_not_merge():
-    hidden = HiddenLayer(5, "difference")
-    model = ShallowConvClassifier(ConvolutionalFeatures(padding=3), hidden, warm_up=9)
-    other = learn(model.clone(), 2)
-    for network in (learn(model.clone(), 12), model.clone().merge(other)):
+    wide = laws.fitted(of_digits(), np.ones((2, 9, 9)), [1, 2])
+    for model in (learn(of_digits(), 40), of_digits().merge(learn(of_digits(), 2))):
         with pytest.raises(ValueError, match=r"shape \(9, 9, 1\), expected \(8, 8, 1\)"):
-            network.predict_many(np.ones((1, 9, 9)))
-        wide = laws.fitted(model.clone(), np.ones((2, 9, 9)), [1, 2])
-        laws.assert_refused(lambda n=network, w=wide: n.merge(w), network, r"expected \(8, 8, 1\)")
+            model.predict_many(np.ones((1, 9, 9)))
+        merge = functools.partial(model.merge, wide)
+        laws.assert_refused(merge, model, r"expected \(8, 8, 1\)")
 
 
-def test_a_network_warns_while_it_answers_from_pixels_that_tell_no_classes_apart():
-    random = np.random.default_rng(0)
-    images, labels = random.random((60, 16, 16)), random.integers(0, 4, 60)
-    model = ShallowConvClassifier.from_preset("mnist", n_hidden=30)
-    told = {20: "names [0-9] of 20 images .* For photos, learn embedd", 40: "hardly recognises"}
-    quiet = contextlib.nullcontext()
-    for count in range(18, 42):
+RANDOM = np.random.default_rng(0)
+TOLD = dict.fromkeys([40, 80], "hardly recognises")
+TOLD[20] = "names [0-9] of 20 images .* For photos, learn embedd"
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "told"),
+    [
+        (RANDOM.random((80, 16, 16)), RANDOM.integers(0, 4, 80), TOLD),
+        *((IMAGES, labels, {}) for labels in (LABELS, np.zeros(80, int), np.arange(80) < 3)),
+    ],
+    ids=["noise", "digits", "one class", "hardly another class"],
+)
+def test_a_network_warns_that_answers_from_pixels_tell_no_classes_apart(images, labels, told):
+    """Once at each of three numbers of images, when it is asked."""
+    model = ShallowConvClassifier.from_preset("digits")
+    for count in (18, 19, 20, 21, 39, 40, 41, 80):
         model.learn_many(images[model.count : count], labels[model.count : count])
+        quiet = contextlib.nullcontext()
         with pytest.warns(DataWarning, match=told[count]) if count in told else quiet:
             model.predict_one(images[0])
-
-
-@pytest.mark.parametrize("labels", [LABELS, np.zeros(80, dtype=int), np.arange(80) < 3], ids=len)
-def test_a_network_does_not_warn_if_pixels_tell_classes_apart_or_there_is_one_class(labels):
-    model = ShallowConvClassifier.from_preset("digits")
-    for rows in (slice(0, 20), slice(20, 40), slice(40, 80)):
-        model.learn_many(IMAGES[rows], labels[rows])
-        model.predict_one(IMAGES[-1])
 
 
 def test_features_of_few_or_equal_images_are_reported():
@@ -312,10 +312,8 @@ def test_the_ridge_of_few_images():
     one, many = (
         learn(of_digits(n_hidden=20, ridge=1e-3, few_images_ridge=0.5), 50) for _ in range(2)
     )
-    labels = []
-    for image, label in zip(IMAGES[50:70], LABELS[50:70], strict=True):
-        labels.append(one.predict_one(image))
-        one.learn_one(image, label)
+    rows = [slice(place, place + 1) for place in range(50, 70)]
+    labels = [one.predict_learn_many(IMAGES[row], LABELS[row])[0] for row in rows]
     assert many.predict_learn_many(IMAGES[50:70], LABELS[50:70]).tolist() == labels
     assert one.ridge_ == many.ridge_ == 1e-3
     # One that has learnt few, and one that has learnt many.

@@ -20,6 +20,7 @@ from onlinels.images import ImagePreprocessing, Patches
 from support import digits_network, laws, models
 
 WINDOWS = np.random.default_rng(0).normal(size=(30, 16))
+WINDOWS[np.abs(WINDOWS) < 0.3] = 0.0
 IMAGES = WINDOWS.reshape(30, 4, 4)
 LABELS = [k % 3 for k in range(30)]
 NAMES = [f"p{k}" for k in range(16)]
@@ -43,11 +44,14 @@ FORMS = {
     "pandas": lambda X, name: (pd.DataFrame(flat(X)), samples(X)),
     "polars": lambda X, name: (pl.DataFrame(flat(X), schema=NAMES), samples(X, NAMES)),
     "pyarrow": lambda X, name: (pa.table([*flat(X).T], NAMES), samples(X, NAMES)),
+    "pairs": lambda X, name: (X, samples(X, [*np.ndindex(4, 4)])),
+    "without zeros": lambda X, name: (X, [{k: v for k, v in x.items() if v} for x in samples(X)]),
 }
 """A batch from an array, and its rows as samples."""
 
 OF_IMAGES = [*FORMS]
-OF_ROWS = [form for form in FORMS if form != "arrays with a channel"]
+OF_WINDOWS = [form for form in FORMS if form != "pairs"]
+OF_ROWS = [form for form in OF_WINDOWS if form != "arrays with a channel"]
 OF_EXAMPLES = "array", "numbers", "pandas"
 FRAME = pd.DataFrame(WINDOWS)
 TRANSFORMERS = {
@@ -64,7 +68,7 @@ TRANSFORMERS = {
     "windows": (
         MiniRocketFeatures.from_examples(WINDOWS, n_features=84, window_shape=(16,)),
         WINDOWS,
-        OF_IMAGES,
+        OF_WINDOWS,
     ),
 }
 CASES = [(name, form) for name, (*_, forms) in TRANSFORMERS.items() for form in forms]
@@ -102,29 +106,6 @@ def test_a_batch_is_transformed_as_its_rows_in_its_own_form(kind, form):
         for value in given.values():
             np.asarray(value)[...] = 7.0
         given.clear()
-
-
-SAMPLES = {
-    "array": lambda image: image,
-    "array with a channel": lambda image: {"image": image[..., None]},
-    "positions": lambda image: dict(enumerate(image.ravel())),
-    "text": lambda image: {str(k): pixel for k, pixel in enumerate(image.ravel())},
-    "scikit-learn's names": lambda image: {
-        f"pixel_{r}_{c}": pixel for (r, c), pixel in np.ndenumerate(image)
-    },
-    "pairs": lambda image: dict(reversed([*np.ndenumerate(image)])),
-    "without zeros": lambda image: {k: x for k, x in enumerate(image.ravel()) if x},
-}
-
-
-@pytest.mark.parametrize("form", SAMPLES)
-@pytest.mark.parametrize("kind", ["images", "preprocessing"])
-def test_one_image_in_any_form(kind, form):
-    transformer, image = TRANSFORMERS[kind][0], IMAGES[0].copy()
-    image[2, 1:3] = 0.0
-    found = transformer.transform_one(SAMPLES[form](image))
-    expected = transformer.transform_many(image[None])
-    np.testing.assert_allclose(numbers_of([found]), flat(expected), rtol=1e-5, atol=1e-9)
 
 
 def test_outputs_have_the_precision_and_index_that_were_given():
@@ -186,11 +167,9 @@ READERS = {
     "maps": lambda X: ConvolutionalFeatures(padding=0).transform_many(X),
     "channels": lambda X: ConvolutionalFeatures(np.ones((1, 3, 3, 3)), padding=9).transform_many(X),
     "shape": lambda X: ConvolutionalFeatures(image_shape=(24, 24, 3)).transform_many(X),
-    "one image": lambda X: ConvolutionalFeatures(padding=0).transform_one({"image": X[0]}),
     "grey": lambda X: ImagePreprocessing(grey_channel=True).transform_many(X),
     "blocks": lambda X: ImagePreprocessing(downsample=2).transform_many(X),
     "whitening": lambda X: ImagePreprocessing.from_examples(fixed(X)).transform_many(X),
-    "network": lambda X: ShallowConvClassifier.from_preset("svhn").learn_many(X, LABELS[:9]),
     "later images": lambda X: laws.fitted(
         ShallowConvClassifier(), fixed(X), LABELS[:9]
     ).predict_many(X),
@@ -250,13 +229,8 @@ BAD_SAMPLES = [
 READS = {
     "features": (ConvolutionalFeatures(padding=3, **OF_8).transform_many, BAD_BATCHES),
     "features of one": (ConvolutionalFeatures(padding=3, **OF_8).transform_one, BAD_SAMPLES),
-    "preprocessing": (ImagePreprocessing(2, **OF_8).transform_many, BAD_BATCHES),
-    "preprocessing of one": (ImagePreprocessing(2, **OF_8).transform_one, BAD_SAMPLES),
-    "examples": (lambda X: ImagePreprocessing.from_examples(X, **OF_8), BAD_BATCHES),
     "learnt": (lambda X: digits_network.small().learn_many(X, [0, 0]), BAD_BATCHES),
     "one learnt": (lambda x: digits_network.small().learn_one(x, 0), BAD_SAMPLES),
-    "asked": (lambda X: digits_network.small(learnt=30).predict_many(X), BAD_BATCHES),
-    "one asked": (lambda x: digits_network.small(learnt=30).predict_one(x), BAD_SAMPLES),
 }
 
 

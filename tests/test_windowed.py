@@ -3,7 +3,6 @@
 import copy
 import pickle
 import random
-from collections import Counter
 from contextlib import nullcontext
 from datetime import datetime
 from itertools import pairwise
@@ -39,14 +38,11 @@ def literal_windows(samples, labels, window, hop, rule):
     cut, last = [], -hop
     for end in range(window, len(samples) + 1):
         seen = labels[end - window : end]
-        counts = Counter(seen)
-        label = seen[-1]
-        if rule == "unanimous" and len(counts) > 1:
+        # Of labels that are as frequent, the latest.
+        label = max(reversed(seen), key=seen.count) if rule == "majority" else seen[-1]
+        if rule == "unanimous" and len(set(seen)) > 1:
             label = None
-        if rule == "majority":
-            most = max(counts.values())
-            label = next(label for label in reversed(seen) if counts[label] == most)
-        if end - last >= hop and seen[-1] is not None and label is not None:
+        if end - last >= hop and None not in (seen[-1], label):
             cut.append((samples[end - window : end], label))
             last = end
     return cut
@@ -179,31 +175,26 @@ def test_any_classifier_learns_windows_and_is_asked_about_the_last_one(kind, str
         model.observe_one(x)
 
 
-def shaken(n):
-    """Return readings of two channels, one of which shakes faster where the label says so."""
-    generator = np.random.default_rng(0)
-    labels = ["fast" if k // 60 % 2 else "slow" for k in range(n)]
-    speed = np.where(np.array(labels) == "fast", 1.3, 0.5)
-    values = np.stack([np.sin(np.cumsum(speed)), generator.normal(size=n)], axis=1)
-    return readings_of(values + 0.1 * generator.normal(size=values.shape)), labels
+READINGS = readings_of(np.random.default_rng(0).normal(size=(100, 2)))
+LABELS = ["fast" if k // 20 % 2 else "slow" for k in range(100)]
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_answers_in_kind(kind):
-    rows, labels = shaken(60)
-    model = fitted(linear(1.0, window=4, hop=1), rows[:40], labels[:40])
-    of_frames = fitted(linear(1.0, window=4, hop=1), kind(rows[:40]), labels[:40])
+    """Channels are found by name."""
+    model, of_frames = (
+        fitted(linear(1.0, window=4, hop=1), make(READINGS[:40]), LABELS[:40])
+        for make in (list, kind)
+    )
     for each in (model, of_frames):
         each.restart()
-    answers = model.predict_many(rows[40:])
-    assert (answers[:3], model.predict_proba_many(rows[40:43])) == ([None] * 3, [{}] * 3)
-    # Channels are found by name.
-    frame = kind(rows[40:])[["ay", "ax"]]
+    answers, expected = model.predict_many(READINGS[40:]), model.predict_proba_many(READINGS[40:])
+    frame = kind(READINGS[40:])[["ay", "ax"]]
     found, table = of_frames.predict_many(frame), of_frames.predict_proba_many(frame)
     assert [y if isinstance(y, str) else None for y in found] == answers
-    assert type(table) is kind
-    assert (np.asarray(table)[:3] == 0.0).all()
-    np.testing.assert_allclose(np.asarray(table)[3:].sum(axis=1), 1.0)
+    assert (answers[:3], type(table)) == ([None] * 3, kind)
+    expected = [[each.get(label, 0.0) for label in ("slow", "fast")] for each in expected]
+    np.testing.assert_allclose(np.asarray(table), expected)
 
 
 def test_times_and_channels_may_have_any_names():
@@ -220,7 +211,7 @@ def test_even_times_are_no_resampling():
     """Times in floating point, each a little before or after its place on the grid."""
     plain = linear(1.0, window=8, hop=1)
     timed = linear(1.0, window=8, hop=1, timestamp="t", sample_rate=50.0)
-    for k, (x, y) in enumerate(zip(*shaken(100), strict=True)):
+    for k, (x, y) in enumerate(zip(READINGS, LABELS, strict=True)):
         plain.learn_one(x, y)
         timed.learn_one(x | {"t": 1.7e9 + 0.02 * k}, y)
         assert timed.n_windows == plain.n_windows
@@ -248,11 +239,8 @@ GOOD = {"ax": 1.0, "ay": 2.0}
 
 BAD_READINGS = [
     ({}, GOOD | {"ay": float("nan")}, r"\['ay'\] is nan"),
-    ({}, GOOD | {"ay": None}, r"\['ay'\] is None"),
-    ({}, GOOD | {"ay": "high"}, "'high'"),
     ({}, GOOD | {"ay": np.ones(2)}, "A reading holds an array"),
     ({}, {"ax": 1.0}, "lacks the channel 'ay'.*last value"),
-    ({}, {}, "lacks the channel 'ax'"),
     (TIMED, {"t": 6.0}, "lacks the channel 'ax'"),
     ({}, GOOD | {"az": 1.0}, "new channel 'az', expected exactly"),
     ({}, [1.0, 2.0], "expected a dict"),
@@ -262,7 +250,6 @@ BAD_READINGS = [
     (RATED, GOOD | {"t": 5.0}, r"'t' is 5.0, expected a later.*Leave out"),
     (RATED, GOOD | {"t": 4.5}, "'t' is 4.5, expected a later time than"),
     (RATED, GOOD | {"t": float("nan")}, "'t' holds nan, expected finite times"),
-    (RATED, GOOD | {"t": None}, "'t' is None of type NoneType"),
     (RATED, GOOD | {"t": "12:00"}, "'12:00' of type str, expected only seconds"),
     (RATED, GOOD | {"t": True}, "'t' is True of type bool"),
     (RATED, GOOD | {"t": datetime(2020, 1, 1)}, "are dates, expected numbers"),
@@ -281,21 +268,19 @@ def test_bad_readings_change_nothing(settings, x, message):
     assert_refused(lambda: model.learn_many([x, GOOD], [0, 1]), model, None, errors)
 
 
-NO_CHANNELS, NO_TIME = "A reading has no channels, expected a number", r"[xX] has no 't'"
-
-
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        *((batch, NO_CHANNELS) for batch in ([{"t": 1.0}] * 2, pd.DataFrame({"t": [1.0, 2.0]}))),
-        *((batch, NO_TIME) for batch in (np.ones((2, 2)), pd.DataFrame({"ax": [1.0, 2.0]}))),
+        ([{"t": 1.0}] * 2, "A reading has no channels, expected a number"),
+        (pd.DataFrame({"t": [1.0, 2.0]}), "A reading has no channels, expected a number"),
+        (np.ones((2, 2)), "[xX] has no 't'"),
+        (pd.DataFrame({"ax": [1.0, 2.0]}), "[xX] has no 't'"),
         ([{"ax": 1.0, "t": 0.0}, [1.0, 2.0]], r"X\[1\] is of type list, expected a dict"),
     ],
 )
 def test_readings_need_channels_and_their_times(batch, message):
     model = linear(window=2, hop=1, timestamp="t")
-    call = lambda: model.learn_many(batch, [0, 1])  # noqa: E731
-    assert_refused(call, model, message, (TypeError, ValueError))
+    assert_refused(lambda: model.learn_many(batch, [0, 1]), model, message, (TypeError, ValueError))
 
 
 def test_what_the_wrapped_classifier_refuses_is_not_taken_in():
