@@ -307,7 +307,6 @@ GREY, NARROW = IMAGES[..., 0], IMAGES[:, :, :5]
 POWER = {"before_pooling": 8, "dtype": "float32"}
 REFUSED = [
     # Filters
-    (lambda: ConvolutionalFeatures(None), TypeError, "filters holds None"),
     (lambda: ConvolutionalFeatures(Patches), TypeError, r"an array, Patches\(\), or a tuple"),
     (lambda: ConvolutionalFeatures(()), ValueError, "empty tuple"),
     (lambda: ConvolutionalFeatures(("hand-designed", "bars")), ValueError, "'bars' is not known"),

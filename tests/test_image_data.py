@@ -58,24 +58,35 @@ def make(name):
     return ImageData(images[0], labels[0], images[1], labels[1])
 
 
+def write(folder, files, ending="", pack=bytes):
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / f"{name}{ending}").write_bytes(pack(content))
+
+
+def assert_refused(path, message, error=ValueError):
+    with pytest.raises(error, match=message):
+        read_image_data(path)
+
+
 def assert_same(read, written):
     for name, array in vars(written).items():
         np.testing.assert_array_equal(getattr(read, name), array)
         assert getattr(read, name).dtype == array.dtype
 
 
-@pytest.mark.parametrize("zipped", [False, True])
-@pytest.mark.parametrize("name", ["mnist", "cifar10", "norb"])
-def test_files_are_read_as_they_were_written(tmp_path, name, zipped):
+@pytest.mark.parametrize(
+    ("name", "ending", "pack"),
+    [
+        *((name, "", bytes) for name in SHAPES),
+        *((name, ".gz", gzip.compress) for name in ("mnist", "norb")),
+    ],
+)
+def test_files_are_read_as_they_were_written(tmp_path, name, ending, pack):
     data, folder = make(name), tmp_path / "inside"
-    folder.mkdir()
-    for file_name, content in files_of(name, data).items():
-        if zipped and name != "cifar10":
-            (folder / f"{file_name}.gz").write_bytes(gzip.compress(content))
-        else:
-            (folder / file_name).write_bytes(content)
-    assert_same(read_image_data(tmp_path), data)
-    assert_same(read_image_data(str(folder)), data)
+    write(folder, files_of(name, data), ending, pack)
+    for path in (tmp_path, str(folder)):
+        assert_same(read_image_data(path), data)
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -83,34 +94,25 @@ def test_files_that_cannot_be_read(tmp_path):
     np.savez(path, **vars(data))
     assert_same(read_image_data(path), data)
     np.savez(path, **vars(data) | {"y_test": data.y_test[:1]})
-    with pytest.raises(ValueError, match="expected one label per image"):
-        read_image_data(path)
+    assert_refused(path, "expected one label per image")
     np.savez(path, x_train=data.x_train)
-    with pytest.raises(ValueError, match=r"data\.npz cannot be read: .*y_train"):
-        read_image_data(path)
-    folder.mkdir()
-    with pytest.raises(ValueError, match="none of the files train-images"):
-        read_image_data(folder)
-    for name, content in files_of("mnist", data).items():
-        (folder / name).write_bytes(content)
-    (folder / "t10k-images-idx3-ubyte").write_bytes(content[:-1])
-    with pytest.raises(ValueError, match=f"{folder} cannot be read"):
-        read_image_data(folder)
-    (folder / "t10k-images-idx3-ubyte").unlink()
-    with pytest.raises(FileNotFoundError, match=r"no file t10k-images\?idx\*"):
-        read_image_data(folder)
+    assert_refused(path, r"data\.npz cannot be read: .*y_train")
+    assert_refused(tmp_path, "none of the files train-images")
+    write(folder, files_of("mnist", data))
+    images = folder / "t10k-images-idx3-ubyte"
+    images.write_bytes(images.read_bytes()[:-1])
+    assert_refused(folder, f"{folder} cannot be read")
+    images.unlink()
+    assert_refused(folder, r"no file t10k-images\?idx\*", FileNotFoundError)
 
 
 def test_a_download_is_verified_and_unpacked(tmp_path, monkeypatch):
-    data, published, folder = make("cifar10"), tmp_path / "published", tmp_path / "own" / "cifar10"
-    published.mkdir()
-    archive = published / "cifar.tar.gz"
+    data, archive, folder = make("cifar10"), tmp_path / "cifar.tar.gz", tmp_path / "own" / "cifar10"
+    write(tmp_path / "inside", files_of("cifar10", data))
     with tarfile.open(archive, "w:gz") as packed:
-        for name, content in files_of("cifar10", data).items():
-            (published / name).write_bytes(content)
-            packed.add(published / name, f"inside/{name}")
+        packed.add(tmp_path / "inside", "inside")
     checksum = hashlib.sha256(archive.read_bytes()).hexdigest()
-    source = f"{published.as_uri()}/", {archive.name: checksum}
+    source = f"{tmp_path.as_uri()}/", {archive.name: checksum}
     monkeypatch.setitem(image_data.PUBLISHED, "cifar10", source)
     download("cifar10", folder)
     archive.unlink()  # The second time it is there.

@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import metrics
 
-import onlinels
 from onlinels import (
     Embedding,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
-    ShallowConvClassifier,
+    progressive_val_score,
 )
 from onlinels.rows.batch import as_numpy
 from support import laws, models
@@ -74,25 +73,24 @@ def test_tensors_are_read_as_arrays(form, name, seed):
     np.testing.assert_array_equal(found, expected)
 
 
+def answers(wrap):
+    """Return answers of models whose images, samples and rows are wrapped."""
+    images, labels = np.random.default_rng(0).random((6, 8, 8)), list("ababab")
+    network = models.digits_network(warm_up=9)
+    network.learn_one({"image": wrap(images[0])}, "a")
+    network.learn_many([{"image": wrap(image)} for image in images[:2]], ["b", "a"])
+    embed = Embedding(lambda items: [[item.sum(), item[0, 0]] for item in items], (8, 8))
+    for model in (network, embed | LeastSquaresClassifier(1.0)):
+        yield laws.fitted(model, wrap(images), labels).predict_proba_many(wrap(images))
+    samples = [{"h": wrap(image.ravel())} for image in images]
+    single = laws.fitted_by_row(LeastSquaresClassifier(1.0), samples, labels)
+    yield [*single.predict_proba_one(samples[0]).values()]
+    rows = wrap(images[:, 0]), labels
+    yield progressive_val_score(rows, LeastSquaresClassifier(), metrics.LogLoss()).metric.get()
+
+
 def test_tensors_in_samples_images_and_rows_to_evaluate():
-    images = np.random.default_rng(0).random((6, 8, 8))
-    scores = []
-    for wrap in (Tensor, np.asarray):
-        network = ShallowConvClassifier.from_preset("digits", n_hidden=20, warm_up=9)
-        network.learn_one({"image": wrap(images[0])}, "a")
-        network.learn_many([{"image": wrap(images[0])}, {"image": wrap(images[1])}], ["b", "a"])
-        network.learn_many(wrap(images), list("ababab"))
-        step = Embedding(lambda items: [[item.sum(), item[0, 0]] for item in items], (8, 8))
-        model = step | LeastSquaresClassifier(1.0)
-        model.learn_many(wrap(images), list("ababab"))
-        samples = [{"h": wrap(image.ravel())} for image in images]
-        single = laws.fitted_by_row(LeastSquaresClassifier(1.0), samples, "ababab")
-        scores.append([*single.predict_proba_one(samples[0]).values()])
-        found = [each.predict_proba_many(wrap(images)) for each in (network, model)]
-        X, y = wrap(images[:, 0]), list("ababab")
-        metric = onlinels.progressive_val_score((X, y), LeastSquaresClassifier(), metrics.LogLoss())
-        scores.append([*scores.pop(), *map(np.asarray, found), metric.metric.get()])
-    for found, expected in zip(*scores, strict=True):
+    for found, expected in zip(answers(Tensor), answers(np.asarray), strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
