@@ -88,15 +88,13 @@ def linear(ridge=0.5, **settings):
     return WindowedClassifier(LeastSquaresClassifier(ridge=ridge), **settings)
 
 
-def learn_in_parts(model, rows, labels, parts):
-    for part in parts:
-        if len(part) > 1:
-            model.learn_many(rows[part.start : part.stop], labels[part.start : part.stop])
-        elif labels[part[0]] is None:
-            model.observe_one(rows[part[0]])
-        else:
-            model.learn_one(rows[part[0]], labels[part[0]])
-    return model
+def learn_part(model, rows, labels, part):
+    if len(part) != 1:
+        model.learn_many(rows[part.start : part.stop], labels[part.start : part.stop])
+    elif labels[part[0]] is None:
+        model.observe_one(rows[part[0]])
+    else:
+        model.learn_one(rows[part[0]], labels[part[0]])
 
 
 @strategies.examples(150)
@@ -126,7 +124,7 @@ def test_the_batch_solution_on_windows_cut_by_hand(stream, rate, largest_gap, pe
     for part in parts:
         if part.start in beginnings:
             model.restart()
-        learn_in_parts(model, rows, labels, [part])
+        learn_part(model, rows, labels, part)
     stretches = literal_stretches(times, values, labels, rate, sorted({*gaps, *beginnings}))
     windows = [
         cut for stretch in stretches for cut in literal_windows(*stretch, *settings.values())
@@ -156,7 +154,8 @@ def test_any_classifier_learns_windows_and_is_asked_about_the_last_one(kind, str
     rows, half = readings_of(values), len(values) // 2
     plain = CLASSIFIERS[kind].clone()
     model = WindowedClassifier(plain.clone(), **settings)
-    learn_in_parts(model, rows, labels, [part for part in data.draw(splits(half)) if part])
+    for part in data.draw(splits(half)):
+        learn_part(model, rows, labels, part)
     for window, label in literal_windows(values[:half], labels[:half], *settings.values()):
         plain.learn_one({"window": window}, label)
     many, tables = model.predict_many(rows[half:]), model.predict_proba_many(rows[half:])
