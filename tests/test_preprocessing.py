@@ -1,4 +1,4 @@
-"""ImagePreprocessing against literal loops, and what it refuses."""
+"""ImagePreprocessing: its steps in plain numpy, and what it refuses."""
 
 import functools
 
