@@ -312,8 +312,10 @@ def test_the_ridge_of_few_images():
     one, many = (
         learn(of_digits(n_hidden=20, ridge=1e-3, few_images_ridge=0.5), 50) for _ in range(2)
     )
-    rows = [slice(place, place + 1) for place in range(50, 70)]
-    labels = [one.predict_learn_many(IMAGES[row], LABELS[row])[0] for row in rows]
+    labels = []
+    for image, label in zip(IMAGES[50:70], LABELS[50:70], strict=True):
+        labels.append(one.predict_one(image))
+        one.learn_one(image, label)
     assert many.predict_learn_many(IMAGES[50:70], LABELS[50:70]).tolist() == labels
     assert one.ridge_ == many.ridge_ == 1e-3
     # One that has learnt few, and one that has learnt many.

@@ -36,16 +36,16 @@ def samples(X, names=range(16)):
 
 
 FORMS = {
-    "array": lambda X, name: (X, samples(X)),
-    "flat": lambda X, name: (flat(X), samples(X)),
-    "arrays": lambda X, name: ([{name: each} for each in X],) * 2,
-    "arrays with a channel": lambda X, name: ([{name: each[..., None]} for each in X],) * 2,
-    "numbers": lambda X, name: (samples(X),) * 2,
-    "pandas": lambda X, name: (pd.DataFrame(flat(X)), samples(X)),
-    "polars": lambda X, name: (pl.DataFrame(flat(X), schema=NAMES), samples(X, NAMES)),
-    "pyarrow": lambda X, name: (pa.table([*flat(X).T], NAMES), samples(X, NAMES)),
-    "pairs": lambda X, name: (X, samples(X, [*np.ndindex(4, 4)])),
-    "without zeros": lambda X, name: (X, [{k: v for k, v in x.items() if v} for x in samples(X)]),
+    "array": lambda X: (X, samples(X)),
+    "flat": lambda X: (flat(X), samples(X)),
+    "arrays": lambda X: ([{"image": each} for each in X],) * 2,
+    "arrays with a channel": lambda X: ([{"image": each[..., None]} for each in X],) * 2,
+    "numbers": lambda X: (samples(X),) * 2,
+    "pandas": lambda X: (pd.DataFrame(flat(X)), samples(X)),
+    "polars": lambda X: (pl.DataFrame(flat(X), schema=NAMES), samples(X, NAMES)),
+    "pyarrow": lambda X: (pa.table([*flat(X).T], NAMES), samples(X, NAMES)),
+    "pairs": lambda X: (X, samples(X, [*np.ndindex(4, 4)])),
+    "without zeros": lambda X: (X, [{k: v for k, v in x.items() if v} for x in samples(X)]),
 }
 """A batch from an array, and its rows as samples."""
 
@@ -88,7 +88,7 @@ def names_of(rows):
 @pytest.mark.parametrize(("kind", "form"), CASES)
 def test_a_batch_is_transformed_as_its_rows_in_its_own_form(kind, form):
     made, X, _ = TRANSFORMERS[kind]
-    transformer, (batch, rows) = made.clone(), FORMS[form](X.copy(), "image")
+    transformer, (batch, rows) = made.clone(), FORMS[form](X.copy())
     found = transformer.transform_many(batch)
     expected = [transformer.transform_one(row) for row in rows]
     assert isinstance(found, type(batch))
@@ -138,8 +138,8 @@ def test_outputs_have_one_name_in_every_form(kind, end):
     (features, X, forms), scores, names = BEHIND[kind], [], set()
     for place, form in enumerate(forms):
         model = features.clone() | models.MODELS[end]()
-        others, samples = FORMS[forms[place - 1]](X[10:18], "image")
-        batch, rows = FORMS[form](X[:10], "image")
+        others, samples = FORMS[forms[place - 1]](X[10:18])
+        batch, rows = FORMS[form](X[:10])
         model.learn_many(batch, LABELS[:10])
         laws.fitted_by_row(model, samples, LABELS[10:18])
         model.learn_many(others, LABELS[10:18])
