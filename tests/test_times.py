@@ -215,15 +215,14 @@ def test_a_model_of_late_dates_is_that_of_small_numbers(accumulator, ridge):
     X = random.normal(size=(50, 2))
     y, steps = X[:, 0] + random.normal(size=50), np.cumsum(random.integers(0, 4, 50))
     dates = as_dates("ns")(MOMENT + steps)
+    half_lives = [5.0, *[np.timedelta64(5, "ns")] * 3]
     small, late, before, singly = (
-        LeastSquaresRegressor(ridge, accumulator, half_life=half_life)
-        for half_life in [5.0] + [np.timedelta64(5, "ns")] * 3
+        LeastSquaresRegressor(ridge, accumulator, half_life=each) for each in half_lives
     )
     small.learn_many(X, y, t=steps)
     late.learn_many(X, y, t=dates)
     before.predict_learn_many(X, y, t=dates)
-    for row, target, time in zip(X, y, dates, strict=True):
-        singly.learn_one(dict(enumerate(row)), target, t=time)
+    laws.fitted_by_row(singly, [dict(enumerate(row)) for row in X], y, np.ones(50), dates)
     for model in (late, before, singly):
         assert model.ridge_ == pytest.approx(small.ridge_, rel=1e-6)
         np.testing.assert_allclose(model.ridge_diagonal, small.ridge_diagonal, rtol=1e-6)
@@ -301,7 +300,6 @@ STEPS_IN_NS = np.array(STEPS, "timedelta64[ns]")
     ("half_life", "t", "error", "message"),
     [
         (1.0, STEPS_IN_NS, TypeError, "t holds .*, expected numbers"),
-        (1.0, pd.Series(pd.to_timedelta(STEPS, unit="D")), TypeError, "expected numbers"),
         (1.0, as_dates("ns")(STEPS), TypeError, "expected numbers"),
         (1.0, date(2026, 1, 1), TypeError, "expected numbers"),
         (1.0, "noon", TypeError, "'noon'"),
@@ -320,9 +318,7 @@ STEPS_IN_NS = np.array(STEPS, "timedelta64[ns]")
         (timedelta(1), [None] * 7, ValueError, "t holds None, expected finite times"),
         (timedelta(1), pd.NaT, ValueError, "t holds NaT"),
         (timedelta(1), np.array(["NaT"] * 7, "datetime64[ns]"), ValueError, "t holds NaT"),
-        (timedelta(1), np.datetime64("NaT", "s"), ValueError, "t holds NaT"),
         (timedelta(1), pl.Series([datetime(2026, 1, 1)] * 6 + [None]), ValueError, "t holds NaT"),
-        (timedelta(1), pd.Series([pd.NaT] * 7), ValueError, "t holds NaT"),
         (timedelta(1), np.datetime64(10**18, "Y"), ValueError, "beyond all days"),
         *((half_life, [1.0, 2.0], ValueError, "t has shape") for half_life in (None, 1.0)),
     ],
