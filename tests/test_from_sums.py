@@ -19,10 +19,11 @@ from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
+    difference,
 )
 from onlinels.from_sums import classifier_from_sums, regressor_from_sums
-from support.laws import fitted, targets_of
-from support.strategies import Rows, cases, examples, kinds
+from support.laws import fitted, outputs_of, targets_of
+from support.strategies import KINDS, Rows, cases, examples, kinds
 
 WIDE = getattr(pl, "Int128", pl.Int64)  # Not in every version of polars.
 
@@ -57,23 +58,15 @@ def test_sums_make_the_model_that_learnt_the_rows(kind, data):
     assert not any(each.flags.writeable for each in sums if isinstance(each, np.ndarray))
     assume((rows.w @ targets**2 > 0.0).all())
     made = MADE[kind](learnt, sums)
-    assert_close(made, learnt)
+    assert difference(made, learnt) < 1e-6
     again, twice = onlinels.loads(onlinels.dumps(made)), onlinels.merge(made, learnt)
     assert onlinels.dumps(again) == onlinels.dumps(made)
-    assert_close(twice, fitted(copy.deepcopy(learnt), rows.X, rows.y, rows.w))
+    whole = fitted(copy.deepcopy(learnt), rows.X, rows.y, rows.w)
+    assert difference(twice, whole) < 1e-6
     made.learn_many(rows.X, rows.y, rows.w)
+    assert difference(made, whole) < 1e-6
     made.unlearn_many(rows.X, rows.y, rows.w)
-    assert_close(made, learnt)
-
-
-def assert_close(model, other):
-    """Assert that weights agree, to the digits that sums about an origin have."""
-    for found, expected in (
-        (model.output_weights, other.output_weights),
-        (model.intercept, other.intercept),
-    ):
-        largest = 1.0 + np.abs(expected).max(initial=0.0)
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * largest)
+    assert difference(made, learnt) < 1e-6
 
 
 def classifier_of(learnt, sums):
@@ -82,19 +75,12 @@ def classifier_of(learnt, sums):
     return classifier_from_sums(learnt.empty(), sums.gram, *by_class, feature_names=names)
 
 
-def regressor_of(learnt, sums, **names):
-    names["feature_names"] = learnt.feature_names
+def regressor_of(learnt, sums):
+    names = {"feature_names": learnt.feature_names, "target_names": outputs_of(learnt)}
     return regressor_from_sums(learnt.empty(), *sums, **names)
 
 
-MADE = {
-    "labels": classifier_of,
-    "labels with priors": classifier_of,
-    "numbers": regressor_of,
-    "several numbers": lambda learnt, sums: regressor_of(
-        learnt, sums, target_names=learnt.target_names
-    ),
-}
+MADE = dict(zip(KINDS, 2 * [classifier_of] + 2 * [regressor_of], strict=True))
 
 
 @pytest.mark.parametrize("origin", [None, np.full(6, 3.0)])
@@ -116,16 +102,26 @@ def test_sums_of_other_systems_are_those_of_rows_by_name(origin):
         # In the order of `learn_many`, so that both are alike.
         assert made.feature_names == learnt.feature_names
         assert made.count == learnt.count
-        np.testing.assert_allclose(made.output_weights, learnt.output_weights, rtol=1e-9)
+        assert difference(made, learnt) < 1e-9
 
 
-X = np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 3.0]])
-GIVEN = {
+X, Y = (
+    np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 3.0]]),
+    np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 1.0]]),
+)
+OF_LABELS = {"gram": X.T @ X, "sums_by_class": [[2.0, 2.0], [5.0, 3.0]], "counts": [2, 1]}
+OF_LABELS |= {"model": LeastSquaresClassifier(), "labels": ["a", "b"]}
+OF_NUMBERS = {
     "gram": X.T @ X,
-    "sums_by_class": [[2.0, 2.0], [5.0, 3.0]],
-    "counts": [2, 1],
-    "labels": ["a", "b"],
+    "cross": X.T @ Y,
+    "sums": X.sum(axis=0),
+    "target_sums": Y.sum(axis=0),
 }
+OF_NUMBERS |= {"model": LeastSquaresMultiTargetRegressor(), "target_squares": (Y**2).sum(axis=0)}
+OF_NUMBERS |= {"count": 3}
+# Each target within its Cauchy-Schwarz inequality with each feature, but not with both together.
+EXPLAINED = {"gram": 100.0 * np.eye(2), "cross": [[70.0, 0.0], [90.0, 0.0]], "sums": [0.0, 0.0]}
+EXPLAINED |= {"target_sums": [0.0, 0.0], "target_squares": [100.0, 1.0], "count": 100}
 NAN, INDEFINITE = [[np.nan, 17.0], [17.0, 11.0]], [[29.0, -17.0], [-17.0, 11.0]]
 WRONG = [
     ({"gram": np.eye(3)}, r"gram has the shape \(3, 3\), expected a shape \(2, 2\)"),
@@ -152,24 +148,20 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), WRONG, ids=lambda each: str(each)[:40])
-def test_sums_of_no_rows_are_refused(change, message):
-    given_ = {"model": LeastSquaresClassifier()} | GIVEN
-    assert classifier_from_sums(**given_).count == 3
+WRONG_NUMBERS = [
+    ({"model": LeastSquaresRegressor()}, r"cross has the shape \(2, 2\), expected a shape \(2, 1"),
+    ({"count": 0}, r"^count=.*, expected numbers above 0"),
+    (EXPLAINED, "The sums with target 0 explain 130 .*expected at most 100"),
+]
+REFUSED = [(classifier_from_sums, OF_LABELS, *each) for each in WRONG]
+REFUSED += [(regressor_from_sums, OF_NUMBERS, *each) for each in WRONG_NUMBERS]
+
+
+@pytest.mark.parametrize(("make", "given_", "change", "message"), REFUSED)
+def test_sums_of_no_rows_are_refused(make, given_, change, message):
+    assert make(**given_).count == 3
     with pytest.raises((TypeError, ValueError), match=message):
-        classifier_from_sums(**given_ | change)
-
-
-def test_targets_that_features_explain_more_than_wholly_are_refused():
-    X = np.random.default_rng(0).normal(size=(100, 2))
-    X -= X.mean(axis=0)
-    gram = X.T @ X
-    # Each within its Cauchy-Schwarz inequality, but not both together.
-    cross = np.array([0.7, 0.9]) * np.sqrt(gram.diagonal() * 100.0)
-    sums = gram, cross, X.sum(axis=0), 0.0, 100.0, 100
-    with pytest.raises(ValueError, match=r"explain 1.*expected at most 100"):
-        regressor_from_sums(LeastSquaresRegressor(), *sums)
-    regressor_from_sums(LeastSquaresRegressor(), gram, 0.7 * cross, *sums[2:])
+        make(**given_ | change)
 
 
 def test_large_means_want_an_origin():
@@ -185,18 +177,6 @@ def test_large_means_want_an_origin():
         made(X)
     about = made(X - 2e6, np.full(9, 2e6))
     np.testing.assert_allclose(about.predict_many(X), y, atol=1e-6)
-
-
-def test_one_target_is_for_the_regressor_of_one():
-    y = np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 1.0]])
-    sums = X.T @ X, X.T @ y, X.sum(axis=0), y.sum(axis=0), (y**2).sum(axis=0), 3
-    message = r"cross has the shape \(2, 2\), expected a shape \(2, 1\)"
-    with pytest.raises(ValueError, match=message):
-        regressor_from_sums(LeastSquaresRegressor(), *sums)
-    with pytest.raises(ValueError, match=r"^count=.*, expected numbers above 0"):
-        regressor_from_sums(LeastSquaresMultiTargetRegressor(), *sums[:5], 0)
-    made = regressor_from_sums(LeastSquaresMultiTargetRegressor(1.0), *sums)
-    assert made.target_names == (0, 1)
 
 
 @pytest.mark.parametrize("connect", [duckdb.connect, sqlite3.connect], ids=["duckdb", "sqlite"])
@@ -222,11 +202,6 @@ def test_the_query_of_the_guide(connect):
         labels,
         feature_names=["a", "b"],
     )
-    learnt = LeastSquaresClassifier(ridge=1.0)
-    learnt.learn_many(
-        pl.DataFrame([row[:2] for row in rows], schema=["a", "b"], orient="row"),
-        [row[2] for row in rows],
-    )
-    order = [made.classes.index(label) for label in learnt.classes]
-    np.testing.assert_allclose(made.output_weights[:, order], learnt.output_weights, rtol=1e-12)
-    assert made.count == 500
+    frame = pl.DataFrame(rows, schema=["a", "b", "label"], orient="row")
+    learnt = fitted(LeastSquaresClassifier(ridge=1.0), frame[["a", "b"]], frame["label"])
+    assert (made.count, difference(made, learnt) < 1e-12) == (500, True)
