@@ -105,23 +105,15 @@ def test_sums_of_other_systems_are_those_of_rows_by_name(origin):
         assert difference(made, learnt) < 1e-9
 
 
-X, Y = (
-    np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 3.0]]),
-    np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 1.0]]),
-)
+X, Y = np.array([[0.0, 1], [2, 1], [5, 3]]), np.array([[1.0, 2], [3, 4], [0, 1]])
 OF_LABELS = {"gram": X.T @ X, "sums_by_class": [[2.0, 2.0], [5.0, 3.0]], "counts": [2, 1]}
 OF_LABELS |= {"model": LeastSquaresClassifier(), "labels": ["a", "b"]}
-OF_NUMBERS = {
-    "gram": X.T @ X,
-    "cross": X.T @ Y,
-    "sums": X.sum(axis=0),
-    "target_sums": Y.sum(axis=0),
-}
-OF_NUMBERS |= {"model": LeastSquaresMultiTargetRegressor(), "target_squares": (Y**2).sum(axis=0)}
-OF_NUMBERS |= {"count": 3}
+SUMS = X.T @ X, X.T @ Y, X.sum(axis=0), Y.sum(axis=0), (Y**2).sum(axis=0), 3
+NAMES = "gram", "cross", "sums", "target_sums", "target_squares", "count"
+OF_NUMBERS = {"model": LeastSquaresMultiTargetRegressor(), **dict(zip(NAMES, SUMS, strict=True))}
 # Each target within its Cauchy-Schwarz inequality with each feature, but not with both together.
-EXPLAINED = {"gram": 100.0 * np.eye(2), "cross": [[70.0, 0.0], [90.0, 0.0]], "sums": [0.0, 0.0]}
-EXPLAINED |= {"target_sums": [0.0, 0.0], "target_squares": [100.0, 1.0], "count": 100}
+SUMS = 100.0 * np.eye(2), [[70.0, 0.0], [90.0, 0.0]], np.zeros(2), np.zeros(2), [100.0, 1.0], 100
+EXPLAINED = dict(zip(NAMES, SUMS, strict=True))
 NAN, INDEFINITE = [[np.nan, 17.0], [17.0, 11.0]], [[29.0, -17.0], [-17.0, 11.0]]
 WRONG = [
     ({"gram": np.eye(3)}, r"gram has the shape \(3, 3\), expected a shape \(2, 2\)"),
