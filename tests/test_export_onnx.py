@@ -28,7 +28,7 @@ from onlinels.export import onnx, onnx_model, predictor, to_sklearn
 from onlinels.images import ImagePreprocessing, Patches
 from onlinels.sklearn import IncrementalRidge
 from support.digits_network import IMAGES, small
-from support.laws import fitted
+from support.laws import fitted, own_rounding, sizes_of_scores
 from support.strategies import (
     HIDDEN,
     KINDS,
@@ -61,15 +61,8 @@ def metadata_of(path):
 
 def bound_of(linear, features, spread=0.0):
     """Return the rounding errors of scores of features that err by `spread` roundings."""
-    weights, mean = np.abs(linear.output_weights), linear._state.statistics.feature_mean
-    at_mean = np.abs(linear.intercept + mean @ linear.output_weights)
-    errors = (np.abs(features - mean) + spread) @ weights + np.nan_to_num(at_mean, posinf=0.0)
-    bound = EPS * (4.0 + len(weights)) * errors + 1e-30
-    if getattr(linear, "priors", None) is not None:
-        # Rounding errors of the model, which maps least-squares scores to discriminants.
-        own = np.abs(features) @ np.abs(linear._solved().output_weights)
-        bound += 1e-13 * own @ np.abs(linear._rule().matrix)
-    return bound.reshape(len(features), -1)
+    roundings = EPS * (4.0 + len(linear.feature_names))
+    return roundings * sizes_of_scores(linear, features, spread) + own_rounding(linear, features)
 
 
 def activations_of(layer, X):
@@ -125,16 +118,6 @@ def test_answers_are_equal_up_to_rounding(path, name, data):
     assert json.loads(said.get("classes", "[]")) == list(getattr(linear, "classes", ()))
     assert len(json.loads(said["feature_names"])) == X.shape[1]
     assert said["onlinels_version"] == onlinels.__version__
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_landmarks_and_single_precision(path, dtype):
-    X, y = np.random.default_rng(0).normal(size=(30, 400)), list("ab" * 15)
-    layer = HiddenLayer.from_examples(X, y, n_hidden=400, activation="tanh", dtype=dtype)
-    model = fitted(layer | LeastSquaresClassifier(1.0), X, y)
-    onnx(model, path)
-    scores = model["LeastSquaresClassifier"].scores_many(layer.transform_many(X))
-    np.testing.assert_allclose(outputs_of(path, X)["scores"], scores, atol=1e-5)
 
 
 @pytest.mark.parametrize("window_size", [None, 50])
@@ -200,6 +183,8 @@ def check_images(path, model, images, tolerance=2e-4):
 
 
 GREY = {"grey_channel": True}
+SCALED = {"before": ImagePreprocessing(scale=255.0, **GREY), "stride": 1, "padding": 0}
+SCALED |= {"normalize": "image", "dtype": "float32"}
 NETWORKS = {
     "whitened": ShallowConvClassifier(
         ConvolutionalFeatures(Patches(5, 3), pool_size=2),
@@ -208,16 +193,8 @@ NETWORKS = {
         warm_up=50,
         preprocessing=ImagePreprocessing(2, 255.0, whitening=0.01, **GREY),
     ),
-    **{
-        kind: ShallowConvClassifier(
-            ConvolutionalFeatures(pool_size=3, normalize="image", dtype="float32"),
-            HiddenLayer(n_hidden, kind, dtype="float32"),
-            LeastSquaresClassifier(0.1),
-            warm_up=50,
-            preprocessing=ImagePreprocessing(scale=255.0, **GREY),
-        )
-        for kind, n_hidden in (("difference", 900), ("centred-difference", 20))
-    },
+    "difference": small(50, 900, "difference", 0.1, **SCALED),
+    "centred-difference": small(50, 20, "centred-difference", 0.1, **SCALED),
 }
 
 
@@ -365,12 +342,20 @@ def one_row_of_three():
     return ShallowConvClassifier(features, HiddenLayer(30), LINEAR(0.01), 20)
 
 
+def landmarks(dtype):
+    X, y = np.random.default_rng(0).normal(size=(30, 400)), list("ab" * 15)
+    layer = HiddenLayer.from_examples(X, y, n_hidden=400, activation="tanh", dtype=dtype)
+    return layer | LINEAR(1.0)
+
+
 NUMBERED = {"values": ["batch", 1]}
 LABELLED = {"label": ["batch"], "probabilities": ["batch", 3], "scores": ["batch", 3]}
 NETWORK = functools.partial(ShallowConvClassifier.from_preset, "digits", warm_up=20)
 SHAPES = {
     "linear": (LINEAR(), (3,), LABELLED, "classes"),
     "numbers": (LeastSquaresRegressor(), (3,), NUMBERED, "targets"),
+    "landmarks": (landmarks("float64"), (400,), LABELLED, "classes"),
+    "float32 landmarks": (landmarks("float32"), (400,), LABELLED, "classes"),
     "network": (NETWORK(image_shape=(8, 8)), (8, 8), LABELLED, "classes"),
     "colours": (NETWORK(image_shape=(8, 8, 2)), (8, 8, 2), LABELLED, "classes"),
     # Strides of 3 keep the first of 3 rows of responses: a pooling matrix of one row, not of 1 x 1.
@@ -385,11 +370,13 @@ def test_inputs_and_outputs_are_those_that_the_guide_describes(path, name):
     X = np.random.RandomState(0).random_sample((24, *shape))
     Y = X.reshape(24, -1)[:, 0] if outputs is NUMBERED else list("abc") * 8
     onnx(fitted(model, X, Y), path)
-    own = model.predict_many(X)
+    own, found = model.predict_many(X), outputs_of(path, X)
     session, metadata = onnxruntime.InferenceSession(path), metadata_of(path)
     (given,) = session.get_inputs()
     assert (given.name, given.type, given.shape) == ("X", "tensor(float)", ["batch", *shape])
     assert json.loads(metadata[named]) == {"targets": ["y"], "classes": ["a", "b", "c"]}[named]
     assert ("feature_names" in metadata) == (len(shape) == 1)
     assert {each.name: each.shape for each in session.get_outputs()} == outputs
-    assert outputs_of(path, X).get("label", own).tolist() == own.tolist()
+    assert found.get("label", own).tolist() == own.tolist()
+    numbers = getattr(model, "predict_proba_many", lambda X: own[:, None])(X)
+    np.testing.assert_allclose(found.get("probabilities", found.get("values")), numbers, atol=1e-4)
