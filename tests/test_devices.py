@@ -17,9 +17,8 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     difference,
-    merge,
 )
-from onlinels.devices import device_weights, fingerprint, merge_devices, read_device
+from onlinels.devices import DeviceRows, device_weights, fingerprint, merge_devices, read_device
 from support.device import UNITS, assert_sums, bytes_of, one_hot, sent, signed
 from support.laws import fitted
 from support.strategies import as_objects, examples
@@ -65,19 +64,29 @@ def cases(draw):
 @given(case=cases(), data=st.data())
 @examples(60)
 def test_whole_numbers_have_the_same_bits_however_devices_share_them(case, data):
+    """Also beside devices that float, whose sums are merged in the order of their numbers."""
     model, labels, X, Y, random = case
-    whole = merge_devices(model, [sent(model, labels, X, Y)])
-    of_row, contents = random.integers(0, 4, len(X)), []
-    for number in range(4):
+    of_row, contents, newest = random.integers(0, 4, len(X)), [], {}
+    types = data.draw(st.sampled_from([["<i8"] * 4, ["<f4", "<i8", "<f8", "<i8"]]))
+    for number, dtype in enumerate(types):
         rows, known = np.flatnonzero(of_row == number), data.draw(st.permutations(labels))
         for serial, end in enumerate(sorted({0, len(rows) // 2, len(rows)}), 7):
             part = rows[:end]
-            its = sent(model, known, X[part], Y[part], None, "<i8", number, serial)
-            contents += [its] * int(random.integers(1, 3))
+            its = sent(model, known, X[part], Y[part], None, dtype, number, serial)
+            contents += [its, bytearray(its), memoryview(its)][: random.integers(1, 4)]
+        newest[number] = its
     lines = []
     merged = merge_devices(model, data.draw(st.permutations(contents)), lines.append)
-    assert onlinels.dumps(merged) == onlinels.dumps(whole)
-    assert len([line for line in lines if line.endswith("rows, exact")]) == 4
+    assert onlinels.dumps(merged) == onlinels.dumps(merge_devices(model, newest.values()))
+    assert merged.count == len(X)
+    told = [line for line in lines if "left out" not in line]
+    assert [line.endswith("rows, exact") for line in told] == [each == "<i8" for each in types]
+    assert [line.split(":")[0] for line in told] == [f"device {number}" for number in newest]
+    counted = np.isin(of_row, np.flatnonzero(np.array(types) == "<i8"))
+    whole = merge_devices(model, [sent(model, labels, X[counted], Y[counted])])
+    of_counts = [each for each, dtype in zip(newest.values(), types, strict=True) if dtype == "<i8"]
+    assert onlinels.dumps(merge_devices(model, of_counts)) == onlinels.dumps(whole)
+    assert_sums(DeviceRows(0, 0, len(X), UNITS["<f4"] * (len(X) + 2), merged), X, Y)
 
 
 @given(case=cases())
@@ -139,22 +148,6 @@ def test_dependent_features_are_read(dtype, ridge):
         found = read_device(sent(model, (), X, Y, dtype=dtype), model).model.predict_many(X)
         expected = fitted(model.empty(), X, Y).predict_many(X)
         np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(Y).max())
-
-
-def test_devices_that_float_are_merged_once_with_those_that_count():
-    random, model = np.random.default_rng(0), exported(m=3)
-    X, y = random.integers(-9, 9, (90, 3)), random.integers(0, 3, 90).tolist()
-    a = sent(model, (0, 1, 2), X[:30], y[:30], None, "<f4", 3, 4)
-    b = sent(model, (2, 0, 1), X[30:60], y[30:60], number=2)
-    c = sent(model, (1, 2, 0), X[60:], y[60:], number=1)
-    lines = []
-    merged = merge_devices(model, [b, memoryview(a), c, bytearray(b)], lines.append)
-    assert onlinels.dumps(merged) == onlinels.dumps(merge_devices(model, [c, b, a]))
-    assert [line.split(":")[0] for line in lines] == ["device 1", "device 2", "device 3"]
-    assert [line.split(", ")[-1] == "exact" for line in lines] == [True, True, False]
-    assert merged.count == 90
-    assert difference(merged, fitted(model.empty(), X, y)) < 1e-5
-    assert merge(merged, model).count == 91
 
 
 def test_pipelines_with_fixed_features_are_read():
