@@ -28,7 +28,7 @@ from onlinels.export import onnx, onnx_model, predictor, to_sklearn
 from onlinels.images import ImagePreprocessing, Patches
 from onlinels.sklearn import IncrementalRidge
 from support.digits_network import IMAGES, small
-from support.laws import fitted, own_rounding, sizes_of_scores
+from support.laws import fitted, fitted_by_row, own_rounding, sizes_of_scores
 from support.strategies import (
     HIDDEN,
     KINDS,
@@ -130,8 +130,7 @@ def test_scalers_and_names(path, window_size):
         | HiddenLayer(20)
         | CalibratedClassifier(LeastSquaresClassifier(0.1))
     )
-    for row in rows:
-        model.learn_one(row, "far" if row["age"] > 1e6 else "near")
+    fitted_by_row(model, rows, ["far" if row["age"] > 1e6 else "near" for row in rows])
     onnx(model, path)
     names = json.loads(metadata_of(path)["feature_names"])
     assert sorted(names, key=str) == [["h", 1], "age", "size"]
@@ -243,11 +242,10 @@ def test_windows(path, n_channels, dtype):
 
 def test_a_linear_model_of_preprocessed_pixels(path):
     images = np.random.default_rng(0).random((20, 4, 6, 3))
-    model = ImagePreprocessing(2, image_shape=(4, 6, 3)) | LeastSquaresClassifier(1.0)
-    for k, image in enumerate(images):
-        model.learn_one({"image": image}, "ab"[k % 2])
+    model, rows = ImagePreprocessing(2, image_shape=(4, 6, 3)), [{"image": each} for each in images]
+    model = fitted_by_row(model | LeastSquaresClassifier(1.0), rows, "ab" * 10)
     onnx(model, path)
-    own = [list(model.predict_proba_one({"image": image}).values()) for image in images]
+    own = [list(model.predict_proba_one(row).values()) for row in rows]
     np.testing.assert_allclose(outputs_of(path, images)["probabilities"], own, atol=1e-5)
 
 
@@ -271,21 +269,6 @@ def test_a_windowed_classifier_takes_its_window(path, steps):
     np.testing.assert_allclose(found["probabilities"][0], list(own.values()), atol=1e-5)
 
 
-def scaled_one_by_one():
-    """Return a pipeline of a step that takes no arrays."""
-    model = preprocessing.Normalizer() | LeastSquaresClassifier()
-    model.learn_one({"a": 2.0, "b": 1.0}, "x")
-    return model
-
-
-def of_pixels():
-    """Return a pipeline whose last step has learnt what no step before it makes."""
-    model = ImagePreprocessing(image_shape=(2, 2)) | LeastSquaresClassifier(1.0)
-    model.learn_one({"image": np.ones((2, 2))}, "a")
-    model["LeastSquaresClassifier"].learn_one({"other": 1.0}, "a")
-    return model
-
-
 PICTURES = np.random.default_rng(0).random((4, 16, 16))
 
 
@@ -295,6 +278,10 @@ def of(model, *y, X=None):
 
 
 LINEAR, MODEL = LeastSquaresClassifier, of(LeastSquaresClassifier(), "a", "b")
+NORMALIZED = fitted_by_row(preprocessing.Normalizer() | LINEAR(), [{"a": 2.0, "b": 1.0}], ["x"])
+OF_PIXELS = ImagePreprocessing(image_shape=(2, 2)) | LINEAR(1.0)
+fitted_by_row(OF_PIXELS, [{"image": np.ones((2, 2))}], ["a"])
+OF_PIXELS["LeastSquaresClassifier"].learn_one({"other": 1.0}, "a")
 OF_IMAGES = of(ConvolutionalFeatures(pool_size=4) | LINEAR(), *"abab", X=PICTURES)
 REFUSED = [
     (LINEAR(), {}, "has learnt nothing.* Call learn_one"),
@@ -302,12 +289,12 @@ REFUSED = [
     (of(LINEAR(), (1, 2), "b"), {}, "The labels .* do not fit an ONNX"),
     (of(LINEAR(), 2**63, 1), {}, "The labels .* do not fit an ONNX"),
     (of(LeastSquaresRegressor(0.0), 1.0, 2.0, X=1e-60 * np.eye(2)), {}, "float32"),
-    (scaled_one_by_one(), {}, "The step 'Normalizer' is of type Normalizer, .* Export the last"),
+    (NORMALIZED, {}, "The step 'Normalizer' is of type Normalizer, .* Export the last"),
     (of(ShallowConvClassifier(), *"abab", X=PICTURES), {}, "Features are not fixed yet"),
     (LINEAR, {}, r"model is of type \w+, expected"),
     (IncrementalRidge(), {}, "of type IncrementalRidge, .* has to_river"),
     (None, {}, "model is of type NoneType, expected .* has to_river"),
-    (of_pixels(), {}, "has learnt the feature 'other', which no step before it makes"),
+    (OF_PIXELS, {}, "has learnt the feature 'other', which no step before it makes"),
     (OF_IMAGES, {}, "Pass input_shape"),
     (OF_IMAGES, {"input_shape": (10, 10)}, "and pass their shape as input_shape"),
     (MODEL, {"input_shape": (2,)}, "input_shape=.* came with a model of named columns"),

@@ -183,10 +183,8 @@ def test_the_query_of_the_guide(connect):
     _, _, after = guide.read_text().partition("```sql\n")
     query, _, _ = after.partition("```")
     random = np.random.default_rng(0)
-    rows = [
-        (float(a), float(b), "wet" if a + b > 0 else "dry")
-        for a, b in random.normal(size=(500, 2)).round(3)
-    ]
+    X = random.normal(size=(500, 2)).round(3)
+    rows = [(a, b, "wet" if a + b > 0 else "dry") for a, b in X.tolist()]
     missing = [(None, 1.0, "wet"), (1.0, None, "dry"), (1.0, 1.0, None)]
     with closing(connect(":memory:")) as database:
         database.execute("CREATE TABLE readings (a DOUBLE, b DOUBLE, label VARCHAR(9))")
