@@ -1,7 +1,6 @@
 """Devices send sums as bytes and take weights: no row is lost or counts twice, no bytes do harm."""
 
 import contextlib
-import re
 import struct
 from fractions import Fraction
 
@@ -18,9 +17,8 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     difference,
-    merge,
 )
-from onlinels.devices import device_weights, fingerprint, merge_devices, read_device
+from onlinels.devices import DeviceRows, device_weights, fingerprint, merge_devices, read_device
 from support.device import UNITS, assert_sums, bytes_of, one_hot, sent, signed
 from support.laws import fitted
 from support.strategies import as_objects, examples
@@ -66,19 +64,29 @@ def cases(draw):
 @given(case=cases(), data=st.data())
 @examples(60)
 def test_whole_numbers_have_the_same_bits_however_devices_share_them(case, data):
+    """Also beside devices that float, whose sums are merged in the order of their numbers."""
     model, labels, X, Y, random = case
-    whole = merge_devices(model, [sent(model, labels, X, Y)])
-    of_row, contents = random.integers(0, 4, len(X)), []
-    for number in range(4):
+    of_row, contents, newest = random.integers(0, 4, len(X)), [], {}
+    types = data.draw(st.sampled_from([["<i8"] * 4, ["<f4", "<i8", "<f8", "<i8"]]))
+    for number, dtype in enumerate(types):
         rows, known = np.flatnonzero(of_row == number), data.draw(st.permutations(labels))
         for serial, end in enumerate(sorted({0, len(rows) // 2, len(rows)}), 7):
             part = rows[:end]
-            its = sent(model, known, X[part], Y[part], None, "<i8", number, serial)
-            contents += [its] * int(random.integers(1, 3))
+            its = sent(model, known, X[part], Y[part], None, dtype, number, serial)
+            contents += [its, bytearray(its), memoryview(its)][: random.integers(1, 4)]
+        newest[number] = its
     lines = []
     merged = merge_devices(model, data.draw(st.permutations(contents)), lines.append)
-    assert onlinels.dumps(merged) == onlinels.dumps(whole)
-    assert len([line for line in lines if line.endswith("rows, exact")]) == 4
+    assert onlinels.dumps(merged) == onlinels.dumps(merge_devices(model, newest.values()))
+    assert merged.count == len(X)
+    told = [line for line in lines if "left out" not in line]
+    assert [line.endswith("rows, exact") for line in told] == [each == "<i8" for each in types]
+    assert [line.split(":")[0] for line in told] == [f"device {number}" for number in newest]
+    counted = np.isin(of_row, np.flatnonzero(np.array(types) == "<i8"))
+    whole = merge_devices(model, [sent(model, labels, X[counted], Y[counted])])
+    of_counts = [each for each, dtype in zip(newest.values(), types, strict=True) if dtype == "<i8"]
+    assert onlinels.dumps(merge_devices(model, of_counts)) == onlinels.dumps(whole)
+    assert_sums(DeviceRows(0, 0, len(X), UNITS["<f4"] * (len(X) + 2), merged), X, Y)
 
 
 @given(case=cases())
@@ -142,22 +150,6 @@ def test_dependent_features_are_read(dtype, ridge):
         np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(Y).max())
 
 
-def test_devices_that_float_are_merged_once_with_those_that_count():
-    random, model = np.random.default_rng(0), exported(m=3)
-    X, y = random.integers(-9, 9, (90, 3)), random.integers(0, 3, 90).tolist()
-    a = sent(model, (0, 1, 2), X[:30], y[:30], None, "<f4", 3, 4)
-    b = sent(model, (2, 0, 1), X[30:60], y[30:60], number=2)
-    c = sent(model, (1, 2, 0), X[60:], y[60:], number=1)
-    lines = []
-    merged = merge_devices(model, [b, memoryview(a), c, bytearray(b)], lines.append)
-    assert onlinels.dumps(merged) == onlinels.dumps(merge_devices(model, [c, b, a]))
-    assert [line.split(":")[0] for line in lines] == ["device 1", "device 2", "device 3"]
-    assert [line.split(", ")[-1] == "exact" for line in lines] == [True, True, False]
-    assert merged.count == 90
-    assert difference(merged, fitted(model.empty(), X, y)) < 1e-5
-    assert merge(merged, model).count == 91
-
-
 def test_pipelines_with_fixed_features_are_read():
     X = np.random.default_rng(0).normal(size=(80, 3))
     layer, other = (HiddenLayer.from_examples(X + k, n_hidden=7, seed=1) for k in range(2))
@@ -178,7 +170,7 @@ def test_pipelines_with_fixed_features_are_read():
 # -- what is refused ------------------------------------------------------------------------------
 
 X2 = np.array([[1, 2], [3, 4]])
-CONTENT = sent(exported(), ("a", "b"), X2, ["a", "b"])
+CONTENT, AGAIN = (sent(exported(), ("a", "b"), X2, y) for y in ("ab", "ba"))
 OTHERS = [
     (exported(fit_intercept=False), "fingerprint.* Pass the model"),
     (exported(m=3), "fingerprint.* Pass the model"),
@@ -189,19 +181,35 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("model", "message"), OTHERS)
-def test_bytes_of_other_models_are_refused(model, message):
-    with pytest.raises(ValueError, match=message):
-        read_device(CONTENT, model)
+def of(*y, kind=LeastSquaresClassifier):
+    return fitted(kind(1.0), np.eye(2), [*y])
 
 
-def test_what_is_no_content_is_refused():
+MODEL, LARGE = exported(), of(1e60, 1.0, kind=LeastSquaresRegressor)
+UNFIT = [
+    *((of(odd, 7), MODEL, 1, "a str, int or bool of up to 255") for odd in (2.5, ("a", 1))),
+    (of("x" * 256, "b"), MODEL, 1, "a str, int or bool of up to 255 bytes"),
+    (of("\udc80", "b"), MODEL, 1, "with half a character"),
+    (exported(m=3), MODEL, 1, "model has the features"),
+    *((MODEL, MODEL, number, "serial") for number in (0, 1 << 32)),
+    (LARGE, LARGE, 1, "beyond float32"),
+]
+REFUSED = [(read_device, (CONTENT, model), message) for model, message in OTHERS]
+REFUSED += [(device_weights, given_, message) for *given_, message in UNFIT]
+REFUSED += [
+    (read_device, (10**12, MODEL), "content is of type int"),
+    (merge_devices, (MODEL, [CONTENT, AGAIN]), "device 1 has sent different bytes as number 1"),
+]
+
+
+@pytest.mark.parametrize(("call", "given_", "message"), REFUSED)
+def test_bytes_and_weights_of_other_models_are_refused(call, given_, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call(*given_)
+
+
+def test_settings_that_no_sum_depends_on_may_change():
     assert read_device(CONTENT, exported(ridge="auto", half_life=9.0)).rows == 2
-    with pytest.raises(TypeError, match="content is of type int"):
-        read_device(10**12, exported())
-    again = sent(exported(), ("a", "b"), X2, ["b", "a"])
-    with pytest.raises(ValueError, match="device 1 has sent different bytes as number 1"):
-        merge_devices(exported(), [CONTENT, again])
 
 
 def genuine(fit_intercept):
@@ -251,6 +259,7 @@ def test_forged_bytes_are_refused_or_are_sums(data):
 
 
 REGRESSOR, CLASSIFIER = exported(LeastSquaresRegressor, 1), exported(m=1)
+THREE = [3.0, 3.0, 3.0]
 ROWS, CLASSES = [1, 3, 2, 4, 14, 28, 56], [0, 0, 0, 6, 2, 1, 14, 3, 3, 2, 1]
 """Origin, sums, gram, cross and squares of three rows of a feature, with a target or two labels."""
 
@@ -259,50 +268,43 @@ def changed(numbers, place, value):
     return [*numbers[:place], value, *numbers[place + 1 :]]
 
 
-IMPOSSIBLE = [
-    (REGRESSOR, (), 3.0, changed(ROWS, 4, -26), "<f8", "no rows have"),
-    # Whatever number of rows the bytes claim to have.
-    (REGRESSOR, (), 2.0**53, changed(ROWS, 4, -26), "<f8", "no rows have"),
-    (REGRESSOR, (), 1e6, changed(ROWS, 6, -1), "<f8", "no rows have"),
-    (REGRESSOR, (), 3.0, changed(ROWS, 5, 99), "<f8", "no rows have"),
-    *(
-        (REGRESSOR, (), 3.0, changed(ROWS, place, odd), dtype, "expected")
-        for place in range(7)
-        for odd, dtype in ((np.nan, "<f4"), (np.inf, "<f8"), (-np.inf, "<f4"), (1e200, "<f8"))
-    ),
-    (CLASSIFIER, "ab", 3.0, changed(CLASSES, 9, -1), "<i8", "no rows have"),
-    (CLASSIFIER, "ab", 3.0, changed(CLASSES, 9, 3), "<i8", "no rows have"),
-    (CLASSIFIER, "ab", 3.0, changed(CLASSES, 10, 0), "<i8", "no rows have"),
-    (REGRESSOR, (), 2.0**31, ROWS, "<i8", "rows of weight"),
-    (CLASSIFIER, "aa", 3.0, CLASSES, "<i8", "labels that cannot be read"),
-    (REGRESSOR, "a", 3.0, ROWS, "<i8", "labels that cannot be read"),
-]
-
-
-@pytest.mark.parametrize(("model", "labels", "rows", "numbers", "dtype", "message"), IMPOSSIBLE)
-def test_numbers_that_no_rows_have_are_refused(model, labels, rows, numbers, dtype, message):
-    with pytest.raises(ValueError, match=message):
-        read_device(bytes_of(model, labels, [rows] * 3, numbers, dtype), model)
-
-
 TALLIES = [
     *((3, 3, 10), (3, 3, 2), (3, -3, 3), (2.5, 2.5, 2.5), (2.0**54, 9, 9), (3, 0, 0)),
     *((-1, 1, 1), (np.nan, 1, 1), (3, np.inf, 3), (0, 3, 3)),
 ]
+IMPOSSIBLE = [
+    *((REGRESSOR, (), tally, ROWS, "<f8", "rows of weight") for tally in TALLIES),
+    *((REGRESSOR, (), tally, ROWS, "<i8", "rows of weight") for tally in TALLIES),
+    (REGRESSOR, (), [2.0**31] * 3, ROWS, "<i8", "rows of weight"),
+    (REGRESSOR, (), THREE, changed(ROWS, 4, -26), "<f8", "no rows have"),
+    # Whatever number of rows the bytes claim to have.
+    (REGRESSOR, (), [2.0**53] * 3, changed(ROWS, 4, -26), "<f8", "no rows have"),
+    (REGRESSOR, (), [1e6] * 3, changed(ROWS, 6, -1), "<f8", "no rows have"),
+    (REGRESSOR, (), THREE, changed(ROWS, 5, 99), "<f8", "no rows have"),
+    *(
+        (REGRESSOR, (), THREE, changed(ROWS, place, odd), dtype, "expected")
+        for place in range(7)
+        for odd, dtype in ((np.nan, "<f4"), (np.inf, "<f8"), (-np.inf, "<f4"), (1e200, "<f8"))
+    ),
+    (CLASSIFIER, "ab", THREE, changed(CLASSES, 9, -1), "<i8", "no rows have"),
+    (CLASSIFIER, "ab", THREE, changed(CLASSES, 9, 3), "<i8", "no rows have"),
+    (CLASSIFIER, "ab", THREE, changed(CLASSES, 10, 0), "<i8", "no rows have"),
+    (CLASSIFIER, "aa", THREE, CLASSES, "<i8", "labels that cannot be read"),
+    (REGRESSOR, "a", THREE, ROWS, "<i8", "labels that cannot be read"),
+]
 
 
-@pytest.mark.parametrize("dtype", ["<f8", "<i8"])
-@pytest.mark.parametrize("tally", TALLIES)
-def test_counts_and_weights_that_no_rows_have_are_refused(tally, dtype):
-    with pytest.raises(ValueError, match="rows of weight"):
-        read_device(bytes_of(REGRESSOR, (), tally, ROWS, dtype), REGRESSOR)
+@pytest.mark.parametrize(("model", "labels", "tally", "numbers", "dtype", "message"), IMPOSSIBLE)
+def test_numbers_that_no_rows_have_are_refused(model, labels, tally, numbers, dtype, message):
+    with pytest.raises(ValueError, match=message):
+        read_device(bytes_of(model, labels, tally, numbers, dtype), model)
 
 
 @pytest.mark.parametrize(
     "odd", [b"s\xff", b"i\x01x", b"i\x02", b"b\x04Tru", b"f\x031.0", b"s\x01\xff", b"i\x0201"]
 )
 def test_labels_that_no_device_has_are_refused(odd):
-    whole = bytes_of(CLASSIFIER, "a", [3.0] * 3, [0, 0, 6, 3, 14, 6, 3], "<i8")
+    whole = bytes_of(CLASSIFIER, "a", THREE, [0, 0, 6, 3, 14, 6, 3], "<i8")
     assert read_device(whole, CLASSIFIER).model.classes == ("a",)
     forged = whole[:-4].replace(b"s\x01a", odd)
     forged = forged[:24] + len(odd).to_bytes(4, "little") + forged[28:]
@@ -316,24 +318,3 @@ def test_many_labels_are_read_in_little_time():
     numbers = np.concatenate((np.zeros(1 + n), [n], ones, [n], ones, ones))
     read = read_device(bytes_of(CLASSIFIER, range(n), [n] * 3, numbers, "<i8"), CLASSIFIER)
     assert len(read.model.classes) == n
-
-
-def of(*y, kind=LeastSquaresClassifier):
-    return fitted(kind(1.0), np.eye(2), [*y])
-
-
-MODEL, LARGE, ODD = exported(), of(1e60, 1.0, kind=LeastSquaresRegressor), "a str, int or bool of"
-UNFIT = [
-    *((of(label, other), MODEL, 1, ODD) for label, other in ((2.5, 7), (("a", 1), 7))),
-    (of("x" * 256, "b"), MODEL, 1, "a str, int or bool of up to 255 bytes"),
-    (of("\udc80", "b"), MODEL, 1, "with half a character"),
-    (exported(m=3), MODEL, 1, "model has the features"),
-    *((MODEL, MODEL, number, "serial") for number in (0, 1 << 32)),
-    (LARGE, LARGE, 1, "beyond float32"),
-]
-
-
-@pytest.mark.parametrize(("model", "of_device", "serial", "message"), UNFIT)
-def test_weights_that_no_device_can_hold_are_refused(model, of_device, serial, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        device_weights(model, of_device, serial)

@@ -1,10 +1,12 @@
 """What features add to a prediction: exact shares of linear maps, and the model as it was."""
 
 import copy
+import functools
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from river import compose, datasets, preprocessing
 
 import onlinels
@@ -12,13 +14,12 @@ from onlinels import (
     CalibratedClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
-    LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     ShallowConvClassifier,
     StreamClassifier,
     StreamRegressor,
 )
-from onlinels.explain import feature_effects, mean_scores
+from onlinels.explain import feature_effects, mean_scores, named_scores
 from support import laws, strategies
 
 PHISHING = list(datasets.Phishing().take(60))
@@ -31,34 +32,26 @@ def taught(model, rows):
     return model
 
 
-def stream_in_pipeline(labels):
-    return preprocessing.StandardScaler() | StreamClassifier(labels=labels)
-
-
-def calibrated(labels):
-    return CalibratedClassifier(LeastSquaresClassifier(), labels=labels)
-
-
-@given(strategies.rows(min_rows=2), strategies.classifier_settings())
-def test_effects_are_shares_of_a_linear_model(rows, settings):
+@strategies.kinds
+@given(st.data())
+def test_effects_are_shares_of_a_linear_model(kind, data):
     """They are weights times differences from the mean, of all features, and add up."""
-    model = LeastSquaresClassifier(**settings)
-    laws.fitted_by_row(model, rows.dicts(), rows.y, rows.w)
-    x, names = rows.dicts()[-1], list(model.feature_names)
-    effects, scores, means = feature_effects(model, x), model.scores_one(x), mean_scores(model)
-    assert list(effects) == list(scores) == list(means) == [*model.classes]
-    total = rows.w.sum()
-    mean = rows.w @ rows.X / total * model.fit_intercept
-    weights, largest = model.output_weights, np.abs(rows.X).max(axis=0)[names]
-    for column, label in enumerate(model.classes):
-        size = 1.0 + abs(means[label]) + 2.0 * largest @ np.abs(weights[:, column])
-        found = [effects[label][name] for name in names]
-        shares = (rows.X[-1] - mean)[names] * weights[:, column]
-        np.testing.assert_allclose(found, shares, atol=1e-9 * size)
-        assert abs(means[label] + sum(found) - scores[label]) <= 1e-9 * size
-        if model.fit_intercept:
-            share = rows.w[[y == label for y in rows.y]].sum() / total
-            assert means[label] == pytest.approx(share, abs=1e-9 * size)
+    rows, make = data.draw(strategies.cases(kind, min_rows=2))
+    as_x = data.draw(st.sampled_from([lambda x: {"h": x}, lambda x: dict(enumerate(x.tolist()))]))
+    model = laws.fitted_by_row(make(), map(as_x, rows.X), rows.y, rows.w)
+    # What the sample lacks counts as 0.
+    x = {name: value for name, value in as_x(rows.X[-1]).items() if np.any(value)}
+    effects, scores, means = feature_effects(model, x), named_scores(model, x), mean_scores(model)
+    assert list(effects) == list(scores) == list(means)
+    mean = rows.w @ rows.X / rows.w.sum() * model.fit_intercept
+    places = [name[1] if isinstance(name, tuple) else name for name in model.feature_names]
+    shares = (rows.X[-1] - mean)[places] * model.output_weights.T
+    sizes = 1.0 + np.abs(rows.X).max(axis=0)[places] @ np.abs(model.output_weights)
+    for output, own, size in zip(effects, shares, sizes.tolist(), strict=True):
+        assert [*effects[output]] == [*model.feature_names]
+        np.testing.assert_allclose([*effects[output].values()], own, atol=1e-9 * size)
+        score = means[output] + own.sum()
+        assert scores[output] == pytest.approx(score, rel=1e-9, abs=1e-9 * size)
 
 
 @given(strategies.rows(min_rows=2), strategies.classifier_settings())
@@ -75,17 +68,6 @@ def test_after_a_scaler_effects_are_shares_of_scaled_values(rows, settings):
         near = {"abs": 1e-9 * (1.0 + abs(empty[label]) + sum(map(abs, shares.values())))}
         assert effects[label] == pytest.approx(shares, **near)
         assert empty[label] + sum(shares.values()) == pytest.approx(scores[label], **near)
-
-
-def test_entries_of_arrays_and_several_targets_have_effects():
-    model, random = LeastSquaresMultiTargetRegressor(1.0), np.random.default_rng(0)
-    for _ in range(9):
-        model.learn_one({"h": random.normal(size=2), "a": 1.0}, {"u": random.normal(), "v": 2.0})
-    x = {"h": np.array([3.0, 0.0])}
-    effects, means = feature_effects(model, x), mean_scores(model)
-    assert set(effects["u"]) == {("h", 0), ("h", 1), "a"}
-    sums = {name: means[name] + sum(each.values()) for name, each in effects.items()}
-    assert sums == pytest.approx(model.predict_one(x))
 
 
 MODELS = {
@@ -113,31 +95,30 @@ def test_the_model_is_as_it_was(name):
     assert onlinels.dumps(model) == before
 
 
-@pytest.mark.parametrize("name", ["stream classifier", "stream regressor"])
-def test_the_text_of_a_prediction_names_outputs_and_features(name):
-    model, rows = MODELS[name]
-    model, x = taught(copy.deepcopy(model), rows), rows[-1][0]
-    lines = model.debug_one(x).splitlines()
-    outputs = [line.split(":")[0] for line in lines if line[0] != " "]
-    assert outputs == list(map(str, feature_effects(model, x)))
-    assert any(each in lines[1] for each in x)
-
-
 def test_a_feature_without_effect_has_none_in_a_stream_model():
-    """Whatever its origin: it is compared with its mean, not with 0."""
+    """Whatever its origin: it is compared with its mean, not with 0. It is told last."""
     random, model = np.random.default_rng(1), StreamRegressor()
     for _ in range(300):
         x = {"kelvin": 300.0 + random.normal(), "vibration": random.normal()}
         model.learn_one(x, 5.0 + 2.0 * x["vibration"] + 0.1 * random.normal())
-    effects = feature_effects(model, {"kelvin": 300.0, "vibration": 1.0})["prediction"]
+    x = {"kelvin": 300.0, "vibration": 1.0}
+    effects, lines = feature_effects(model, x)["prediction"], model.debug_one(x).splitlines()
     assert abs(effects["kelvin"]) < 0.3 < effects["vibration"]
+    assert [line.split(":")[0].strip() for line in lines] == ["prediction", "vibration", "kelvin"]
     assert feature_effects(model, {"kelvin": None, "vibration": 1.0})["prediction"]["kelvin"] == 0.0
 
 
-@pytest.mark.parametrize("wrap", [StreamClassifier, stream_in_pipeline, calibrated])
-def test_labels_without_rows_have_no_effects(wrap):
-    model, x = wrap(labels=["ok", "fault"]), {"a": 1.0, "b": 2.0}
-    nothing = dict.fromkeys(x, 0.0)
+LABELS = {"labels": ["ok", "fault"]}
+UNSEEN = [
+    StreamClassifier(**LABELS),
+    preprocessing.StandardScaler() | StreamClassifier(**LABELS),
+    CalibratedClassifier(LeastSquaresClassifier(), **LABELS),
+]
+
+
+@pytest.mark.parametrize("model", UNSEEN)
+def test_labels_without_rows_have_no_effects(model):
+    model, x, nothing = copy.deepcopy(model), {"a": 1.0, "b": 2.0}, {"a": 0.0, "b": 0.0}
     assert feature_effects(model, x) == {"ok": nothing, "fault": nothing}
     for number in range(9):
         model.learn_one({"a": 1.0 * number, "b": -1.0}, ["ok", "other"][number > 3])
@@ -157,16 +138,12 @@ def test_pixels_have_effects():
     assert len(effects[0]) == 64
 
 
-ONE = [({"a": 1.0}, 1.0)]
-
-
-@pytest.mark.parametrize(
-    ("model", "x", "error", "match"),
-    [
-        (LeastSquaresRegressor(), [1.0], TypeError, "expected a dict"),
-        (taught(LeastSquaresRegressor(), ONE), {"a": "red"}, TypeError, r"x\['a'\] is 'red'"),
-        (preprocessing.StandardScaler(), {"a": 1.0}, TypeError, "model is of type StandardScaler"),
-    ],
-)
-def test_bad_calls_are_refused_by_name(model, x, error, match):
-    laws.assert_refused(lambda: feature_effects(model, x), model, match, error)
+def test_bad_calls_are_refused_by_name():
+    model = taught(LeastSquaresRegressor(), [({"a": 1.0}, 1.0)])
+    for other, x, match in (
+        (model, [1.0], "expected a dict"),
+        (model, {"a": "red"}, r"x\['a'\] is 'red'"),
+        (preprocessing.StandardScaler(), {"a": 1.0}, "model is of type StandardScaler"),
+    ):
+        call = functools.partial(feature_effects, other, x)
+        laws.assert_refused(call, other, match, TypeError)

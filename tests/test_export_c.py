@@ -24,7 +24,6 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     WindowedClassifier,
-    difference,
     export,
 )
 from onlinels.devices import device_weights, read_device
@@ -32,54 +31,35 @@ from onlinels.export import c_header
 from onlinels.pipelines import last_step
 from support import device as device_sums
 from support.compilers import WAYS, compiled
-from support.laws import fitted
+from support.laws import fitted, own_rounding, sizes_of_scores
 from support.slow import the_rest_slow
 from support.strategies import HIDDEN, KINDS, as_objects, examples, trained_models
 
 # -- predictions ----------------------------------------------------------------------------------
 
-PROGRAM = """
-#include "fan.h"
-#ifdef __cplusplus
-extern "C"
-#endif
-void all(const float *x, int rows, float *y, int *labels, const char *const **texts);
-void all(const float *x, int rows, float *y, int *labels, const char *const **texts)
-{
-    static const char *const none[] = {"0"};
-    *texts = %s;
-    (void)labels, (void)none;
-    for (; rows-- > 0; x += FAN_N_FEATURES, y += %d) {
-        %s
-    }
-}
-"""
-PREDICT = {
-    "label": ("fan_labels", "fan_scores(x, y); *labels++ = fan_predict(x);"),
-    "target": ("fan_targets", "fan_predict(x, y);"),
-    "value": ("none", "*y = fan_predict(x);"),
-}
+SUPPORT = Path(__file__).parent / "support"
+PREDICTS, LEARNS = (
+    (SUPPORT / f"{name}_device.c").read_text() for name in ("predicting", "learning")
+)
 
 
-def kind_of(model):
+def outputs_in_c(model):
     """Return what a header of a model predicts, and the names of its outputs."""
     last = last_step(model)
     if hasattr(last, "classes"):
-        return "label", last.classes
-    return ("target", last.target_names) if hasattr(last, "target_names") else ("value", ["0"])
+        return "LABELS", last.classes
+    return ("TARGETS", last.target_names) if hasattr(last, "target_names") else ("VALUES", ["0"])
 
 
 def predicted(model, X, way, folder, **settings):
     """Return the numbers, labels and texts that the header of a model computes for rows."""
     export.c(model, folder / "fan.h", **settings)
-    (kind, outputs), X = kind_of(model), np.ascontiguousarray(X, np.float32)
-    n, (names, predict) = len(outputs), PREDICT[kind]
-    program = PROGRAM % (names, n, predict)
-    y, labels = np.empty((len(X), n), np.float32), np.empty(len(X), np.int32)
-    texts = ctypes.POINTER(ctypes.c_char_p)()
-    library = compiled(program, way, folder, "-Wconversion", "-Wdouble-promotion")
-    library.all(at(X), len(X), at(y), at(labels), ctypes.byref(texts))
-    return y, labels, [texts[k].decode() for k in range(n)]
+    (kind, outputs), X = outputs_in_c(model), np.ascontiguousarray(X, np.float32)
+    y, labels = np.empty((len(X), len(outputs)), np.float32), np.empty(len(X), np.int32)
+    library = compiled(PREDICTS, way, folder, f"-D{kind}", "-Wconversion", "-Wdouble-promotion")
+    library.all(at(X), len(X), at(y), at(labels))
+    library.texts.restype = ctypes.POINTER(ctypes.c_char_p)
+    return y, labels, [library.texts()[k].decode() for k in range(len(outputs))]
 
 
 def at(array):
@@ -90,22 +70,6 @@ def scores_of(model, X):
     """Return the scores or values (n, n_outputs) of a model, in float64."""
     scores = model.scores_many if hasattr(model, "scores_many") else model.predict_many
     return scores(X.astype(np.float64)).reshape(len(X), -1)
-
-
-def sizes_of(linear, X, spread=0.0):
-    """Return the sums of the absolute products of scores, and of their constants."""
-    weights, mean = linear.output_weights, linear._state.statistics.feature_mean
-    weights = weights.reshape(len(mean), -1)
-    constant = np.abs(np.nan_to_num(linear.intercept + mean @ weights, neginf=0.0))
-    return (np.abs(X - mean) + spread) @ np.abs(weights) + constant
-
-
-def own_rounding(linear, X):
-    """Return the rounding errors of the scores of a model with priors in float64."""
-    if getattr(linear, "priors", None) is None:
-        return 1e-30
-    own = np.abs(X) @ np.abs(linear._solved().output_weights) @ np.abs(linear._rule().matrix)
-    return 1e-13 * own
 
 
 def assert_close(found, scores, bound):
@@ -145,26 +109,29 @@ def folder(tmp_path_factory):
 
 
 MODELS = {
-    **{kind: (kind, (), 2e-7) for kind in KINDS},
-    **{f"hidden {kind}": (kind, HIDDEN, 2.5e-7) for kind in KINDS if kind != "labels with priors"},
+    **{kind: (kind, {}, 2e-7) for kind in KINDS},
+    **{f"hidden {kind}": (kind, {"hidden": HIDDEN}, 2.5e-7) for kind in KINDS},
+    "calibrated": ("labels", {"wrap": CalibratedClassifier}, 2e-7),
+    "drift": ("labels", {"wrap": DriftAwareClassifier}, 2e-7),
 }
+del MODELS["hidden labels with priors"]
 
 
 @pytest.mark.parametrize("name", MODELS)
 @examples(15)
 @given(st.data(), st.sampled_from([*WAYS]))
 def test_scores_are_exact_to_2e_7_wherever_features_lie(tmp_path_factory, name, data, way):
-    kind, hidden, share = MODELS[name]
-    trained = data.draw(trained_models(kind, hidden=hidden))
+    kind, form, share = MODELS[name]
+    trained = data.draw(trained_models(kind, **form))
     model, linear, X = trained.model, trained.linear, trained.others
-    of_labels, outputs = kind_of(model)[0] == "label", kind_of(model)[1]
-    assume(len(outputs) > of_labels)
+    what, outputs = outputs_in_c(model)
+    assume(len(outputs) > (what == "LABELS"))
     found, labels, texts = predicted(model, X, way, tmp_path_factory.mktemp("c"))
     h, spread = activations_of(trained.layer, X)
-    bound = share * sizes_of(linear, h, spread) + own_rounding(linear, h)
+    bound = share * sizes_of_scores(linear, h, spread) + own_rounding(linear, h)
     assert_close(found, scores_of(linear, h), bound)
     assert texts == [*map(str, outputs)]
-    assert not of_labels or labels.tolist() == found.argmax(axis=1).tolist()
+    assert what != "LABELS" or labels.tolist() == found.argmax(axis=1).tolist()
 
 
 @pytest.mark.parametrize("n_targets", the_rest_slow((9, 1, 3, 4, 6)))
@@ -175,7 +142,7 @@ def test_long_rows_of_one_sign_are_exact_too(folder, n_targets):
     Y = X.astype(np.float64) @ random.uniform(0.5, 1.0, (1280, n_targets)) - 1280 * 1e5
     model = fitted(LeastSquaresMultiTargetRegressor(ridge=1.0), X, Y)
     found, *_ = predicted(model, X, [*WAYS][n_targets % 4], folder)
-    assert_close(found, scores_of(model, X), 2e-7 * sizes_of(model, X))
+    assert_close(found, scores_of(model, X), 2e-7 * sizes_of_scores(model, X))
 
 
 @pytest.mark.parametrize("option", ["-ffast-math", "-fassociative-math"])
@@ -203,11 +170,9 @@ def test_names_of_any_text_stay_what_they_are(folder, way):
     assert texts == list(model.classes)
     assert [texts[k] for k in labels] == HOSTILE
     header = (folder / "fan.h").read_text("ascii")
-    header = re.sub(r"#if defined.*?#endif\n", "", header, count=1, flags=re.DOTALL)
-    assert "\n#error" not in header
     assert len(set(re.findall(r"FAN_LABEL\w*", header))) == len(HOSTILE)
-    assert "__" not in header
-    assert not any("?" in each or "*" in each for each in re.findall(r'"([^"\n]*)"', header))
+    # Names with two underscores are those of compilers, which the header asks in one place.
+    assert "__" not in re.sub(r"#if defined.*?#endif\n", "", header, count=1, flags=re.DOTALL)
 
 
 def test_of_equal_scores_the_first_counts_and_classes_without_weight_have_none(folder):
@@ -219,15 +184,6 @@ def test_of_equal_scores_the_first_counts_and_classes_without_weight_have_none(f
     assert texts[labels[0]] == model.predict_one({0: 0.0}) == "b"
     assert np.isnan(np.delete(scores[1], texts.index("a"))).all()
     assert labels[1] == 0
-
-
-@pytest.mark.parametrize("wrap", [CalibratedClassifier, DriftAwareClassifier])
-def test_wrapped_classifiers_have_the_scores_of_theirs(folder, wrap):
-    X, y = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32), list("abca" * 10)
-    model = fitted(wrap(LeastSquaresClassifier(1.0)), X, y)
-    found, *_ = predicted(model, X, "C99 -O0", folder)
-    inner = model.classifier
-    assert_close(found, scores_of(inner, X), 2e-7 * sizes_of(inner, X))
 
 
 # -- small weights --------------------------------------------------------------------------------
@@ -251,8 +207,7 @@ def test_int8_weights_are_multiples_of_a_127th(folder, n_outputs):
     steps = np.abs(W).max(axis=0) / 127.0
     bound = np.abs(X - mean).sum(axis=1)[:, None] * (0.501 * steps) + 1e-6
     assert_close(found, scores_of(model, X), bound)
-    own = model.predict_many(X.astype(np.float64))
-    assert np.mean([model.classes[k] for k in labels] == own) > 0.97
+    assert labels.tolist() == found.argmax(axis=1).tolist()
     # Beside the weights, a mean for each feature, and a scale and constant for each output.
     n_weights = 40 * n_outputs
     assert constants_of(folder / "fan.h") == (n_weights + 4 * (40 + 2 * n_outputs), n_weights)
@@ -282,8 +237,6 @@ def test_bipolar_input_weights_are_bits(folder, bias):
 
 # -- devices that learn ---------------------------------------------------------------------------
 
-SOURCE = (Path(__file__).parent / "support" / "learning_device.c").read_text()
-
 
 class Device:
     """A device on this machine that runs the header of a model, and the labels that it may see."""
@@ -295,7 +248,7 @@ class Device:
         self.classes = [*getattr(last_step(model), "classes", ())]
         self.solves = "fan_solve(fan_l" in self.header
         flags = ["-DLABELS"] * bool(self.classes) + ["-DSOLVES"] * self.solves
-        self.library = compiled(SOURCE, way, folder, *flags)
+        self.library = compiled(LEARNS, way, folder, *flags)
         self.begin()
 
     def begin(self, slot=8192, unit=8):
@@ -426,7 +379,7 @@ def assert_answers(device, model, X, share):
     X = X[:9]
     scores, labels = device.answers(X)
     last, h = last_step(model), hidden_of(model, X)
-    own, bound = scores_of(last, h), share * sizes_of(last, h)
+    own, bound = scores_of(last, h), share * sizes_of_scores(last, h)
     np.testing.assert_allclose(np.sort(scores), np.sort(own), rtol=0.0, atol=bound.max())
     clear = np.diff(np.sort(own), axis=1)[:, -1:] > 2.0 * bound.max()
     chosen = model.predict_many(X) if device.classes else labels
@@ -435,7 +388,6 @@ def assert_answers(device, model, X, share):
 
 DRAWN = {"seed": st.integers(0, 2**32 - 1), "n_rows": st.integers(45, 90)}
 DRAWN |= {"offset": st.sampled_from([0, 3])}
-TOLERANCES = {"float32": 1e-3, "int16": 1e-9}
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -452,9 +404,6 @@ def test_what_a_device_learns_goes_home_and_comes_back(device_of, name, data, se
     device_sums.assert_sums(read, hidden_of(model, X), Y)
     types = {(each, type(each)) for each in getattr(last_step(read.model), "classes", ())}
     assert types == {(each, type(each)) for each in made.labels}
-    here = last_step(model).empty()
-    here.learn_many(hidden_of(model, X), Y)
-    assert difference(last_step(read.model), here) < TOLERANCES[made.rows]
     content = device_weights(read.model, model, 1)
     assert device.take(content[:-1]) != 0
     assert_answers(device, model, X, made.share)
@@ -538,41 +487,37 @@ def test_labels_are_refused_if_they_are_not_utf_8(device_of):
         assert (device.label(text) > 1) == (text.decode(errors="ignore").encode() == text), text
 
 
-@pytest.mark.parametrize(
-    ("name", "taken"),
-    [
-        ("float", ["have at most 30 bytes, in UTF-8"]),
-        ("integers", ["are integers of 64 bits, without spaces, plus or leading zeros"]),
-        ("whole standard", ["have at most 30 bytes, in UTF-8"]),
-        ("whole targets", []),
-    ],
-)
-def test_the_comment_tells_what_the_learner_takes(device_of, name, taken):
+TOLD = {
+    "float": ["have at most 30 bytes, in UTF-8"],
+    "integers": ["are integers of 64 bits, without spaces, plus or leading zeros"],
+    "whole standard": ["have at most 30 bytes, in UTF-8"],
+    "whole targets": [],
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_the_comment_tells_what_the_learner_takes(device_of, name):
     """Memory, but for padding, and new labels."""
     device = device_of(name)
-    (told,) = re.findall(r"sums, ([\d,]+) bytes of plain data", device.header)
-    assert 0 <= device.size - int(told.replace(",", "")) < 16
-    assert re.findall(r"New labels (.*)\.", device.header) == taken
+    (size,) = re.findall(r"sums, ([\d,]+) bytes of plain data", device.header)
+    assert 0 <= device.size - int(size.replace(",", "")) < 16
+    assert re.findall(r"New labels (.*)\.", device.header) == TOLD[name]
 
 
 @pytest.mark.parametrize("name", ["float", "whole", "numbers", "whole numbers"])
 def test_a_stored_learner_is_sound_only_as_it_was_sealed(device_of, name):
     device = device_of(name)
-    library, held, made = device.library, device.held(), DEVICES[name]
-    X, Y = rows_for(made, np.random.default_rng(0), 2)
-    assert not library.is_sound()
+    library, held = device.library, device.held()
+    X, Y = rows_for(DEVICES[name], np.random.default_rng(0), 2)
     for byte in (0, 255):
         held[:] = [byte] * device.size
         assert not library.is_sound()
-        assert (device.learn(X, Y), len(device.sent())) == ([False, False], 0)
-        assert device.solve() == -1.0
-    device.begin()
-    library.seal()
-    assert library.is_sound()
-    assert all(device.learn(X, Y))
-    assert not library.is_sound()
-    library.seal()
-    assert library.is_sound()
+        assert (device.learn(X, Y), device.sent(), device.solve()) == ([False, False], b"", -1.0)
+    for change in (device.begin, functools.partial(device.learn, X, Y)):
+        change()
+        assert not library.is_sound()
+        library.seal()
+        assert library.is_sound()
     # Every byte counts, but for those that align the end.
     for at_byte in range(device.size):
         held[at_byte] ^= 1
@@ -655,14 +600,11 @@ def test_damaged_old_and_foreign_weights_are_refused(device_of):
     assert device.take(third) == 0
 
 
-def test_more_classes_than_the_program_has_room_for_are_refused(device_of):
-    device = device_of("priors")
-    (content,) = versions(device.model, 1)
-    assert device.take(content) == TOO_LARGE
-    device = device_of("float")
-    (content,) = versions(device.model, 1)
+def test_more_classes_or_bytes_than_the_program_has_room_for_are_refused(device_of):
+    (content,) = versions(device_of("float").model, 1)
+    assert device_of("priors").take(content) == TOO_LARGE
     for size, code in ((len(content) - 1, TOO_LARGE), (len(content), 0)):
-        assert device.begin(size).take(content) == code
+        assert device_of("float").begin(size).take(content) == code
 
 
 def test_of_equal_scores_the_first_counts_on_a_device_too(device_of):
@@ -752,7 +694,7 @@ def test_no_call_takes_more_of_the_stack_than_the_header_says(folder, rows, m):
     X, y = rows_for(Made(None, m), np.random.default_rng(0), 300)
     model = fitted(LeastSquaresClassifier(ridge=1.0), X, y)
     export.c(model, folder / "fan.h", learn=True, rows=rows, room=20 * (m == 32))
-    (folder / "all.c").write_text(SOURCE)
+    (folder / "all.c").write_text(LEARNS)
     flags = ["-std=gnu99", "-fcallgraph-info=su", "-DLABELS", *["-DSOLVES"] * (m <= 32)]
     subprocess.run([*M4, *flags, "all.c", "-o", "all.o"], cwd=folder, check=True)
     text = (folder / "fan.h").read_text()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from device.__main__ import Fan
 from device.board import HERE, build, instructions, missing, run
 
 from onlinels import LeastSquaresClassifier, difference, export
@@ -45,41 +46,32 @@ def test_a_model_predicts_as_on_this_machine(tmp_path, m):
     assert 100 < instructions(tmp_path)[0] < MOST_TO_PREDICT[m]
 
 
-def sessions(program, learn, predict, weights):
-    """Return what a device replies while it learns rows, predicts alone, and takes weights."""
-    sums = run(program, b"".join([*learn, b"S\1\0\0\0"]))
-    steps = instructions(program.parent)[:1]
-    alone = run(program, b"".join([b"O", *predict]))
-    taken = run(program, b"".join([b"W", len(weights).to_bytes(4, "little"), weights, *predict]))
-    assert taken[:1] == b"\0"
-    return [sums, alone, taken[1:]], [*steps, instructions(program.parent)[1]]
-
-
 @pytest.mark.parametrize("rows", ["int16", "float32"])
 @pytest.mark.parametrize("m", SIZES)
 def test_a_device_learns_and_predicts_as_on_this_machine(tmp_path, m, rows):
     X, y = rows_of(m)
-    X = X.astype(rows) if rows == "int16" else (X / 7.0).astype(rows)
+    X = (X / {"int16": 1.0, "float32": 7.0}[rows]).astype(rows)
     exported = fitted(LeastSquaresClassifier(ridge=1.0), X[:9].astype(float), ["still"] * 9)
-    here = fitted(exported.empty(), X.astype(float), y)
-    learn = [b"L%b\0%b" % (label.encode(), x.tobytes()) for label, x in zip(y, X, strict=True)]
-    line = learn, [b"P" + x.tobytes() for x in X], device_weights(here, exported, 1)
-    found = []
+    here, found = fitted(exported.empty(), X.astype(float), y), []
+    weights = device_weights(here, exported, 1)
     for on_board in (False, True):
         folder = tmp_path / f"{on_board}"
         folder.mkdir()
         export.c(exported, folder / "fan.h", learn=True, rows=rows, room=2)
         flags = ["-Werror", *(["-DSOLVES"] * (m <= 32))]
-        program = build(HERE / "fan.c", folder, *flags, on_board=on_board)
-        replies, steps = sessions(program, *line)
-        found.append(replies)
+        fan = Fan(build(HERE / "fan.c", folder, *flags, on_board=on_board), np.ones(m))
+        for label in LABELS:
+            fan.learn(label, X[np.array(y) == label])
+        to_learn = instructions(folder)[0]
+        found.append([fan.sent(1), fan.predict(X, before=b"O")])
+        assert fan.take(weights)
+        found[-1].append(fan.predict(X))
     assert found[0] == found[1]
     sums, alone, labels = found[1]
     read = read_device(sums, exported)
     assert read.rows == N_ROWS
     assert difference(read.model, here) < (1e-9 if rows == "int16" else 1e-3)
-    own = "\0".join([*here.predict_many(X.astype(float)), ""]).encode()
-    assert labels == own
-    assert m > 32 or np.mean(np.array(alone.split(b"\0")) == own.split(b"\0")) > 0.99
-    assert 100 < steps[0] < 2_000 + MOST_TO_LEARN[rows] * (m / 64) ** 2
-    assert 100 < steps[1] < 2 * MOST_TO_PREDICT[m]
+    assert labels == here.predict_many(X.astype(float)).tolist()
+    assert m > 32 or np.mean(np.array(alone) == labels) > 0.99
+    assert 100 < to_learn < 2_000 + MOST_TO_LEARN[rows] * (m / 64) ** 2
+    assert 100 < instructions(folder)[1] < 2 * MOST_TO_PREDICT[m]

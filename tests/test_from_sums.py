@@ -19,10 +19,11 @@ from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
+    difference,
 )
 from onlinels.from_sums import classifier_from_sums, regressor_from_sums
-from support.laws import fitted, targets_of
-from support.strategies import Rows, cases, examples, kinds
+from support.laws import fitted, outputs_of, targets_of
+from support.strategies import KINDS, Rows, cases, examples, kinds
 
 WIDE = getattr(pl, "Int128", pl.Int64)  # Not in every version of polars.
 
@@ -68,10 +69,8 @@ def test_sums_make_the_model_that_learnt_the_rows(kind, data):
 
 def assert_close(model, other):
     """Assert that weights agree, to the digits that sums about an origin have."""
-    for found, expected in (
-        (model.output_weights, other.output_weights),
-        (model.intercept, other.intercept),
-    ):
+    for name in ("output_weights", "intercept"):
+        found, expected = getattr(model, name), getattr(other, name)
         largest = 1.0 + np.abs(expected).max(initial=0.0)
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * largest)
 
@@ -82,19 +81,12 @@ def classifier_of(learnt, sums):
     return classifier_from_sums(learnt.empty(), sums.gram, *by_class, feature_names=names)
 
 
-def regressor_of(learnt, sums, **names):
-    names["feature_names"] = learnt.feature_names
+def regressor_of(learnt, sums):
+    names = {"feature_names": learnt.feature_names, "target_names": outputs_of(learnt)}
     return regressor_from_sums(learnt.empty(), *sums, **names)
 
 
-MADE = {
-    "labels": classifier_of,
-    "labels with priors": classifier_of,
-    "numbers": regressor_of,
-    "several numbers": lambda learnt, sums: regressor_of(
-        learnt, sums, target_names=learnt.target_names
-    ),
-}
+MADE = dict(zip(KINDS, 2 * [classifier_of] + 2 * [regressor_of], strict=True))
 
 
 @pytest.mark.parametrize("origin", [None, np.full(6, 3.0)])
@@ -116,16 +108,18 @@ def test_sums_of_other_systems_are_those_of_rows_by_name(origin):
         # In the order of `learn_many`, so that both are alike.
         assert made.feature_names == learnt.feature_names
         assert made.count == learnt.count
-        np.testing.assert_allclose(made.output_weights, learnt.output_weights, rtol=1e-9)
+        assert difference(made, learnt) < 1e-9
 
 
-X = np.array([[0.0, 1.0], [2.0, 1.0], [5.0, 3.0]])
-GIVEN = {
-    "gram": X.T @ X,
-    "sums_by_class": [[2.0, 2.0], [5.0, 3.0]],
-    "counts": [2, 1],
-    "labels": ["a", "b"],
-}
+X, Y = np.array([[0.0, 1], [2, 1], [5, 3]]), np.array([[1.0, 2], [3, 4], [0, 1]])
+OF_LABELS = {"gram": X.T @ X, "sums_by_class": [[2.0, 2.0], [5.0, 3.0]], "counts": [2, 1]}
+OF_LABELS |= {"model": LeastSquaresClassifier(), "labels": ["a", "b"]}
+SUMS = X.T @ X, X.T @ Y, X.sum(axis=0), Y.sum(axis=0), (Y**2).sum(axis=0), 3
+NAMES = "gram", "cross", "sums", "target_sums", "target_squares", "count"
+OF_NUMBERS = {"model": LeastSquaresMultiTargetRegressor(), **dict(zip(NAMES, SUMS, strict=True))}
+# Each target within its Cauchy-Schwarz inequality with each feature, but not with both together.
+SUMS = 100.0 * np.eye(2), [[70.0, 0.0], [90.0, 0.0]], np.zeros(2), np.zeros(2), [100.0, 1.0], 100
+EXPLAINED = dict(zip(NAMES, SUMS, strict=True))
 NAN, INDEFINITE = [[np.nan, 17.0], [17.0, 11.0]], [[29.0, -17.0], [-17.0, 11.0]]
 WRONG = [
     ({"gram": np.eye(3)}, r"gram has the shape \(3, 3\), expected a shape \(2, 2\)"),
@@ -152,24 +146,20 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), WRONG, ids=lambda each: str(each)[:40])
-def test_sums_of_no_rows_are_refused(change, message):
-    given_ = {"model": LeastSquaresClassifier()} | GIVEN
-    assert classifier_from_sums(**given_).count == 3
+WRONG_NUMBERS = [
+    ({"model": LeastSquaresRegressor()}, r"cross has the shape \(2, 2\), expected a shape \(2, 1"),
+    ({"count": 0}, r"^count=.*, expected numbers above 0"),
+    (EXPLAINED, "The sums with target 0 explain 130 .*expected at most 100"),
+]
+REFUSED = [(classifier_from_sums, OF_LABELS, *each) for each in WRONG]
+REFUSED += [(regressor_from_sums, OF_NUMBERS, *each) for each in WRONG_NUMBERS]
+
+
+@pytest.mark.parametrize(("make", "given_", "change", "message"), REFUSED)
+def test_sums_of_no_rows_are_refused(make, given_, change, message):
+    assert make(**given_).count == 3
     with pytest.raises((TypeError, ValueError), match=message):
-        classifier_from_sums(**given_ | change)
-
-
-def test_targets_that_features_explain_more_than_wholly_are_refused():
-    X = np.random.default_rng(0).normal(size=(100, 2))
-    X -= X.mean(axis=0)
-    gram = X.T @ X
-    # Each within its Cauchy-Schwarz inequality, but not both together.
-    cross = np.array([0.7, 0.9]) * np.sqrt(gram.diagonal() * 100.0)
-    sums = gram, cross, X.sum(axis=0), 0.0, 100.0, 100
-    with pytest.raises(ValueError, match=r"explain 1.*expected at most 100"):
-        regressor_from_sums(LeastSquaresRegressor(), *sums)
-    regressor_from_sums(LeastSquaresRegressor(), gram, 0.7 * cross, *sums[2:])
+        make(**given_ | change)
 
 
 def test_large_means_want_an_origin():
@@ -187,28 +177,14 @@ def test_large_means_want_an_origin():
     np.testing.assert_allclose(about.predict_many(X), y, atol=1e-6)
 
 
-def test_one_target_is_for_the_regressor_of_one():
-    y = np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 1.0]])
-    sums = X.T @ X, X.T @ y, X.sum(axis=0), y.sum(axis=0), (y**2).sum(axis=0), 3
-    message = r"cross has the shape \(2, 2\), expected a shape \(2, 1\)"
-    with pytest.raises(ValueError, match=message):
-        regressor_from_sums(LeastSquaresRegressor(), *sums)
-    with pytest.raises(ValueError, match=r"^count=.*, expected numbers above 0"):
-        regressor_from_sums(LeastSquaresMultiTargetRegressor(), *sums[:5], 0)
-    made = regressor_from_sums(LeastSquaresMultiTargetRegressor(1.0), *sums)
-    assert made.target_names == (0, 1)
-
-
 @pytest.mark.parametrize("connect", [duckdb.connect, sqlite3.connect], ids=["duckdb", "sqlite"])
 def test_the_query_of_the_guide(connect):
     guide = Path(__file__).parents[1] / "demos" / "guide" / "deploy.md"
     _, _, after = guide.read_text().partition("```sql\n")
     query, _, _ = after.partition("```")
     random = np.random.default_rng(0)
-    rows = [
-        (float(a), float(b), "wet" if a + b > 0 else "dry")
-        for a, b in random.normal(size=(500, 2)).round(3)
-    ]
+    X = random.normal(size=(500, 2)).round(3)
+    rows = [(a, b, "wet" if a + b > 0 else "dry") for a, b in X.tolist()]
     missing = [(None, 1.0, "wet"), (1.0, None, "dry"), (1.0, 1.0, None)]
     with closing(connect(":memory:")) as database:
         database.execute("CREATE TABLE readings (a DOUBLE, b DOUBLE, label VARCHAR(9))")
@@ -222,11 +198,6 @@ def test_the_query_of_the_guide(connect):
         labels,
         feature_names=["a", "b"],
     )
-    learnt = LeastSquaresClassifier(ridge=1.0)
-    learnt.learn_many(
-        pl.DataFrame([row[:2] for row in rows], schema=["a", "b"], orient="row"),
-        [row[2] for row in rows],
-    )
-    order = [made.classes.index(label) for label in learnt.classes]
-    np.testing.assert_allclose(made.output_weights[:, order], learnt.output_weights, rtol=1e-12)
-    assert made.count == 500
+    frame = pl.DataFrame(rows, schema=["a", "b", "label"], orient="row")
+    learnt = fitted(LeastSquaresClassifier(ridge=1.0), frame[["a", "b"]], frame["label"])
+    assert (made.count, difference(made, learnt) < 1e-12) == (500, True)

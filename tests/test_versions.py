@@ -13,11 +13,17 @@ from onlinels.core import IN_USE
 NAMES = {"compiled": "compiled", "reference": "numpy, no extension"}
 
 
+def run(asked, code, *options, **variables):
+    """Run code in a process that asks for a core."""
+    variables = {**os.environ, "ONLINELS_CORE": asked, **variables}
+    command = [sys.executable, *options, "-c", textwrap.dedent(code)]
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+
+
 @pytest.mark.parametrize("asked", ["reference", ""])
 def test_versions_threads_and_core(asked):
-    variables = {**os.environ, "ONLINELS_CORE": asked, "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", "import onlinels; onlinels.show_versions()"]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    code = "import onlinels; onlinels.show_versions()"
+    done = run(asked, code, OPENBLAS_NUM_THREADS="1")
     lines = dict(line.split(": ", 1) for line in done.stdout.splitlines())
     assert lines["onlinels"] == onlinels.__version__
     assert lines["threads"].startswith("1, OPENBLAS_NUM_THREADS=1")
@@ -36,9 +42,6 @@ def test_the_first_model_says_once_that_there_is_no_compiled_core(asked):
         for kind in (onlinels.LeastSquaresRegressor, onlinels.StreamRegressor):
             onlinels.loads(onlinels.dumps(kind()))
     """
-    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
-    variables = {**os.environ, "ONLINELS_CORE": asked}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
-    before, after = done.stderr.split("imported\n")
+    before, after = run(asked, code, "-W", "error").stderr.split("imported\n")
     assert before == ""
     assert after.count("\n") == after.count("Install a C compiler") == (not asked)

@@ -1,4 +1,4 @@
-"""Programs in C and C++ with headers that `onlinels.export.c` has written."""
+"""Programs in C and C++, with headers of the core or those that `onlinels.export.c` has written."""
 
 import ctypes
 import shutil
@@ -19,8 +19,11 @@ numbers = count()
 
 
 def compiled(source, way, folder, *flags):
-    """Return the library of a C source in a folder; skip the test if there is no compiler."""
-    compiler, *options = WAYS[way]
+    """Return the library of a C source in a folder; skip the test if there is no compiler.
+
+    The way is a name of `WAYS`, or a compiler with options.
+    """
+    compiler, *options = WAYS.get(way, way)
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no {compiler}")
     # A library that has been opened is not read again.

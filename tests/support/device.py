@@ -50,7 +50,7 @@ def sent(model, labels, X, Y, w=None, dtype="<i8", number=1, serial=1):
     moved = weights @ z
     if dtype != "<i8":
         origin, moved = (
-            bool(last.fit_intercept) * each for each in (origin, moved / weights.sum())
+            bool(last.fit_intercept) * each for each in (origin, moved / (weights.sum() or 1.0))
         )
         z = columns - origin - moved
     products = z.T @ (weights[:, None] * z)

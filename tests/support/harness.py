@@ -1,35 +1,30 @@
 """Headers of the core, compiled for tests that call them without Python."""
 
 import ctypes
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from onlinels import core
+from support import compilers
 
 # The kernels of wider vectors, which take longest, are compiled in one way.
+C99 = "gcc", "-std=c99", "-O2", "-DANY_MACHINE"
 WAYS = {
-    "C99": (["-std=c99", "-DANY_MACHINE"], np.float64),
-    "C99, float": (["-std=c99", "-DANY_MACHINE", "-DREAL=float"], np.float32),
-    "C++": (["-std=c++17", "-x", "c++"], np.float64),
+    "C99": (C99, np.float64),
+    "C99, float": ((*C99, "-DREAL=float"), np.float32),
+    "C++": (("g++", "-std=c++17", "-x", "c++", "-O2"), np.float64),
 }
-"""Options of the compiler, and the type of numbers, by the way to compile."""
+"""Compiler with options, and the type of numbers, by the way to compile."""
 
 
 def compiled(way, folder):
     """Return the harness, compiled in a folder without warnings; skip if none can be."""
-    compiler = shutil.which("g++" if way == "C++" else "gcc")
-    if compiler is None:
-        pytest.skip("there is no compiler")
-    built, source = folder / "harness.so", Path(__file__).parent / "recursion_harness.c"
-    strict = "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fPIC", "-shared"
-    headers, files = f"-I{Path(core.__file__).parent}", (str(source), "-o", str(built), "-lm")
-    subprocess.run((compiler, "-O2", *strict, headers, *WAYS[way][0], *files), check=True)
-    library = ctypes.CDLL(str(built))
-    library.kind = WAYS[way][1]
+    options, kind = WAYS[way]
+    source = (Path(__file__).parent / "recursion_harness.c").read_text()
+    headers = f"-I{Path(core.__file__).parent}"
+    library = compilers.compiled(source, options, folder, headers, "-Wno-unused-function")
+    library.kind = kind
     return library
 
 

@@ -268,6 +268,25 @@ def error_of_fit(model, rows):
     return max(error, abs(missed) * float(np.sqrt(w.sum())) / whole)
 
 
+def sizes_of_scores(linear, X, spread=0.0):
+    """Return the sums (n, n_outputs) of the absolute products of scores, and of their constants.
+
+    Products are about the mean of the features, which may err by `spread`.
+    """
+    weights, mean = linear.output_weights, linear._state.statistics.feature_mean
+    weights = weights.reshape(len(mean), -1)
+    constant = np.abs(np.nan_to_num(linear.intercept + mean @ weights, neginf=0.0))
+    return (np.abs(X - mean) + spread) @ np.abs(weights) + constant
+
+
+def own_rounding(linear, X):
+    """Return the errors in float64 of a model with priors, which maps scores to discriminants."""
+    if getattr(linear, "priors", None) is None:
+        return 1e-30
+    own = np.abs(X) @ np.abs(linear._solved().output_weights) @ np.abs(linear._rule().matrix)
+    return 1e-30 + 1e-13 * own
+
+
 def stored_bytes(model):
     """Return all that a saved model holds, as bytes that are not compressed."""
     archive = zipfile.ZipFile(io.BytesIO(onlinels.dumps(model)))
