@@ -311,28 +311,24 @@ def test_who_asks_while_another_teaches_sees_the_rows_up_to_a_moment(many_switch
 # -- labels ----------------------------------------------------------------------------------------
 
 
-LABELS = [
-    *(np.array([False, True]), np.array([3, 1, 7], np.int8), np.array([2**53 + 1, 2**53, -5])),
-    *(np.array([2**63 + 1, 2], np.uint64), np.array([2.0, 9.0], np.float32), np.array(["b", "1"])),
-    *(
-        np.array([b"a", b"b"]),
-        np.array(["b", "longer", "True"], object),
-        np.array([1, "a"], object),
-    ),
-    *(np.array(["2020-01-01", "NaT"], "M8[D]"), np.array([1.0, np.nan]), [2**63 + 5, -5]),
-    *(np.ma.array([1, 2], mask=[False, True]), [1, "a"], [(1, 2), (3, 4)], ["a", float("nan")]),
-    *(pd.Series(["x", "a"], dtype="string"), pd.Series([2**53 + 1, -5], dtype="Int64")),
-    *(pd.Series(["a", "c"], dtype="category"), pd.Series([2**53 + 1, 5], dtype="int64[pyarrow]")),
-    *(pd.Series([True, False], dtype="boolean"), pd.Series(["a", pd.NA], dtype=object)),
-    pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02"])),
-]
-"""Labels of every type: those that an array holds exactly, and others."""
-
-
-def chosen_from(labels, random, n_rows):
-    """Return labels of rows, each at least once, in the kind that they are in."""
-    which = np.append(np.arange(len(labels)), random.integers(0, len(labels), n_rows))[:n_rows]
-    return [labels[k] for k in which] if isinstance(labels, list) else labels.take(which)
+DATES = [np.datetime64("2020-01-01"), np.datetime64("2020-01-02")]
+LABELS = st.sampled_from(
+    [
+        *([False, True], [3, 1, 7], [2**53 + 1, 2**53, -5], [2**63 + 1, 2], [2**63 + 5, -5]),
+        *([2.0, 9.0], ["b", "longer", "True"], ["b", "1"], [b"a", b"b"], [1, "a"], [(1, 2), ()]),
+        *(["a", None], ["a", float("nan")], [1.0, np.nan], DATES, [DATES[0], np.datetime64("NaT")]),
+    ]
+)
+FORMS = st.sampled_from(
+    [
+        *(list, np.array, strategies.as_objects, lambda labels: pd.Series(labels, dtype=object)),
+        *(pd.Series, lambda labels: pd.Series(labels, dtype="category")),
+        lambda labels: pd.Series(labels).convert_dtypes(),
+        lambda labels: pd.Series(labels).convert_dtypes(dtype_backend="pyarrow"),
+        lambda labels: np.ma.array(labels, mask=np.arange(len(labels)) == 1),
+    ]
+)
+"""Labels of every type, those that an array holds exactly and others, in every form."""
 
 
 def plainly(y):
@@ -347,16 +343,17 @@ def state_of(estimator):
 
 @strategies.examples(60)
 @given(
-    kinds=st.lists(st.sampled_from(LABELS), min_size=1, max_size=3),
-    declared=st.sampled_from([None, *LABELS]),
-    seed=st.integers(0, 99),
+    st.lists(st.tuples(LABELS, FORMS), min_size=1, max_size=3),
+    st.none() | st.builds(lambda labels, form: form(labels), LABELS, FORMS),
+    st.integers(0, 99),
 )
-@example(kinds=[LABELS[0], LABELS[2]], declared=None, seed=0)
+@example([([False, True], np.array), ([3, 1, 7], np.array)], None, 0)
 def test_labels_are_learnt_exactly_or_refused(kinds, declared, seed):
     random = np.random.default_rng(seed)
     model, known = IncrementalRidgeClassifier(1.0), set()
-    for number, kind in enumerate(kinds):
-        X, y = random.normal(size=(9, 2)), chosen_from(kind, random, 9)
+    for number, (labels, form) in enumerate(kinds):
+        some = [labels[k] for k in random.integers(0, len(labels), 9 - len(labels))]
+        X, y = random.normal(size=(9, 2)), form([*labels, *some])
         classes, before = None if number else declared, state_of(model)
         try:
             model.partial_fit(X, y, classes=classes)
