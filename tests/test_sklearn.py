@@ -5,7 +5,6 @@ import inspect
 import pickle
 import re
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -49,13 +48,6 @@ from onlinels.sklearn import HiddenLayerTransformer, IncrementalRidge, Increment
 SOLVERS = ["gram", "orthogonal", "recursive"]
 
 
-def cut(data, n_rows):
-    """Draw how rows come: slices of chunks, of one row or more."""
-    stops = data.draw(st.lists(st.integers(1, n_rows - 1), max_size=4, unique=True))
-    edges = [0, *sorted(stops), n_rows]
-    return [slice(*pair) for pair in pairwise(edges)]
-
-
 def drawn_rows(data, most_features):
     """Draw rows and their weights, of which those of the first rows are above 0."""
     random = np.random.default_rng(data.draw(st.integers(0, 2**16)))
@@ -65,14 +57,9 @@ def drawn_rows(data, most_features):
     return random, X, data.draw(st.sampled_from([None, w, w / 3.0]))
 
 
-def in_kind(data, X):
-    kind = data.draw(st.sampled_from(["array", "sparse", "frame", "float32"]))
-    if kind == "frame":
-        # River's models sort names.
-        return pd.DataFrame(X, columns=[f"x{k}" for k in reversed(range(X.shape[1]))])
-    if kind == "float32":
-        return np.asfortranarray(X)
-    return sparse.csr_array(X) if kind == "sparse" else X
+def frame_of(X):
+    """Return rows in a frame; river's models sort the names of its columns."""
+    return pd.DataFrame(X, columns=[f"x{k}" for k in reversed(range(X.shape[1]))])
 
 
 def labels_of(*labels):
@@ -84,18 +71,15 @@ def labels_of(*labels):
 
 NUMBERS = IncrementalRidge, Ridge, "predict", LeastSquaresRegressor
 COLUMNS = *NUMBERS[:3], LeastSquaresMultiTargetRegressor
-CLASSIFICATION = (
-    *(IncrementalRidgeClassifier, RidgeClassifier),
-    *("decision_function", LeastSquaresClassifier),
-)
+LABELLED = IncrementalRidgeClassifier, RidgeClassifier, "decision_function", LeastSquaresClassifier
 TARGETS = {
     "numbers": (*NUMBERS, (), lambda random, X: X[:, 0] + random.normal(size=len(X))),
     # Of one target in a column scikit-learn's versions differ: here two dimensions stay two.
     "a column": (*COLUMNS, (1,), lambda random, X: X[:, :1] + random.normal(size=(len(X), 1))),
     "three columns": (*COLUMNS, (3,), lambda random, X: random.normal(size=(len(X), 3)) - 9.0),
-    "two labels": (*CLASSIFICATION, (1,), labels_of("b", "a")),
-    "three labels": (*CLASSIFICATION, (3,), labels_of("dog", "cat", "cow")),
-    "four labels": (*CLASSIFICATION, (4,), labels_of(3, 1, 2, 7)),
+    "two labels": (*LABELLED, (1,), labels_of("b", "a")),
+    "three labels": (*LABELLED, (3,), labels_of("dog", "cat", "cow")),
+    "four labels": (*LABELLED, (4,), labels_of(3, 1, 2, 7)),
 }
 """Both estimators, the method that answers, river's model, the outputs, what makes targets."""
 
@@ -106,11 +90,12 @@ TARGETS = {
 def test_chunks_give_what_scikit_learn_gives_of_all_rows(name, data, solver, fit_intercept, alpha):
     make, peer, method, kind, outputs, targets = TARGETS[name]
     random, X, w = drawn_rows(data, 6)
-    y, rows = targets(random, X), in_kind(data, X)
+    form = data.draw(st.sampled_from([np.array, np.asfortranarray, sparse.csr_array, frame_of]))
+    y, rows = targets(random, X), form(X)
     model = make(alpha, fit_intercept=fit_intercept, solver=solver)
-    for part in cut(data, len(y)):
-        chunk = rows.iloc[part] if isinstance(rows, pd.DataFrame) else rows[part]
-        model.partial_fit(chunk, y[part], sample_weight=None if w is None else w[part])
+    for part in data.draw(strategies.splits(len(y))):
+        weights = None if w is None else w[part]
+        model.partial_fit(form(X[part]), y[part], sample_weight=weights)
     expected = peer(alpha, fit_intercept=fit_intercept, solver="cholesky")
     expected.fit(X, y, sample_weight=w)
     assert model.coef_.shape == (*outputs, X.shape[1])
@@ -146,7 +131,7 @@ def test_auto_is_a_function_of_the_rows(data, solver, scaling):
     model = IncrementalRidge(solver=solver, scaling=scaling)
     once = clone(model).fit(X.repeat(w, axis=0), y.repeat(w))
     parts = []
-    for chunk in cut(data, n_rows):
+    for chunk in data.draw(strategies.splits(n_rows)):
         model.partial_fit(X[chunk], y[chunk], sample_weight=w[chunk])
         parts.append(clone(model).fit(X[chunk], y[chunk], sample_weight=w[chunk]))
     models = [model, sum(parts)]
@@ -321,8 +306,8 @@ LABELS = st.sampled_from(
 )
 FORMS = st.sampled_from(
     [
-        *(list, np.array, strategies.as_objects, lambda labels: pd.Series(labels, dtype=object)),
-        *(pd.Series, lambda labels: pd.Series(labels, dtype="category")),
+        *(list, np.array, strategies.as_objects, pd.Series),
+        *(strategies.LABEL_FORMS[form] for form in ("pandas objects", "category", "categories")),
         lambda labels: pd.Series(labels).convert_dtypes(),
         lambda labels: pd.Series(labels).convert_dtypes(dtype_backend="pyarrow"),
         lambda labels: np.ma.array(labels, mask=np.arange(len(labels)) == 1),
