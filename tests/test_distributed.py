@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import threading
-import time
 
 import numpy as np
 import pandas as pd
@@ -25,6 +23,7 @@ from onlinels import (
     StreamClassifier,
 )
 from support import laws, strategies
+from support.slow import the_rest_slow
 
 dask = pytest.importorskip("dask", reason="dask comes with the extra dask")
 array = pytest.importorskip("dask.array")
@@ -110,6 +109,8 @@ def test_any_chunks_of_any_kinds_give_the_model_of_one_process(data, several, ac
     # The ridge of one process is that of its last checkpoint.
     whole.select_ridge()
     assert_same(fitted, whole + whole.empty(), 1e-6)
+    asked = predict(fitted, as_frame(X, lengths[0], True)).compute()
+    np.testing.assert_allclose(asked, fitted.predict_many(X), rtol=1e-9, atol=1e-9)
 
 
 DIGITS, LABELS = load_digits(return_X_y=True)
@@ -149,13 +150,9 @@ def test_frames_and_delayed_batches():
         assert list(one) == asked.tolist()
 
 
-def unknown(values):
-    """Return an array whose chunks have unknown lengths."""
-    return values[values > 0.0]
-
-
 def test_what_cannot_be_is_refused_before_anything_is_computed():
     X, y = array.ones((6, 2), chunks=(3, 2)), array.zeros(6, chunks=3)
+    three = array.ones(6, chunks=2)
     model = LeastSquaresRegressor()
     scaler = preprocessing.StandardScaler() | LeastSquaresRegressor()
     calibrated = CalibratedClassifier(LeastSquaresClassifier())
@@ -174,7 +171,7 @@ def test_what_cannot_be_is_refused_before_anything_is_computed():
         (TypeError, "expected a dask", lambda: fit(model, np.ones((2, 2)), [1.0, 2.0])),
         (TypeError, "expected a dask array or series", lambda: fit(model, X, [1.0] * 6)),
         (ValueError, "y has 7 rows", lambda: fit(model, X, array.zeros(7, chunks=(3, 3, 1)))),
-        (ValueError, "has 3 partitions", lambda: fit(model, X, unknown(array.ones(6, chunks=2)))),
+        (ValueError, "has 3 partitions", lambda: fit(model, X, three[three > 0.0])),
         (ValueError, "names", lambda: fit(named, X, y)),
         (ValueError, r"to_dask_array\(lengths=True\)", lambda: fit(model, X, table["a"])),
         (TypeError, "an entry for each row", lambda: fit(model, X, y.sum())),
@@ -218,36 +215,34 @@ def test_progress_is_shown(progress, capsys):
     assert bool(capsys.readouterr().out) == progress
 
 
-@pytest.mark.parametrize(
-    "kill_after", [None, *(pytest.param(t, marks=pytest.mark.slow) for t in (0.1, 0.7, 1.2))]
-)
-def test_a_cluster_gives_the_same_whoever_dies(kill_after):
-    cluster = pytest.importorskip("distributed")
+@pytest.mark.parametrize("deadly", the_rest_slow([None, 0, 12, 23]))
+def test_a_cluster_gives_the_same_whoever_dies(deadly, tmp_path):
+    """The first process that reads a batch is killed, with what it has learnt of others."""
+    cluster, grave = pytest.importorskip("distributed"), tmp_path / "grave"
 
     def batch(number):
-        time.sleep(0.05)
+        if number == deadly and not grave.exists():
+            grave.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
         X = np.random.default_rng(number).integers(-9, 10, (2000, 30)).astype(float)
         return X, X[:, 0] - 2.0 * X[:, 1]
 
-    whole = LeastSquaresRegressor(1.0)
-    for number in range(24):
-        whole.learn_many(*batch(number))
-    # The first argument of LocalCluster by position is its name.
-    size = {"n_workers": 3 if kill_after else 2, "threads_per_worker": 1}
-    size["processes"] = bool(kill_after)
+    size = {"n_workers": 3, "threads_per_worker": 1, "processes": deadly is not None}
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "10s", "scheduler": None}),
+        # The first argument by position is its name.
         cluster.LocalCluster(**size, dashboard_address=":0") as local,
         cluster.Client(local) as client,
     ):
-        if kill_after:
-            worker = next(iter(local.workers.values()))
-            threading.Timer(kill_after, os.kill, (worker.pid, signal.SIGKILL)).start()
         parts = [dask.delayed(batch, pure=False)(number) for number in range(24)]
         fitted = fit(LeastSquaresRegressor(1.0), parts)
         # Tasks may fit, too.
         counts = client.map(lambda part: fit(LeastSquaresRegressor(1.0), [part]).count, parts[:2])
         assert client.gather(counts, errors="raise") == [2000, 2000]
+    assert grave.exists() == (deadly is not None)
+    whole = LeastSquaresRegressor(1.0)
+    for number in range(24):
+        whole.learn_many(*batch(number))
     assert fitted.count == whole.count
     np.testing.assert_allclose(fitted.output_weights, whole.output_weights, atol=1e-12)
 
@@ -269,11 +264,6 @@ def test_answers_for_partitions_without_rows():
     assert predict(model, lazy[:0]).compute().tolist() == []
     parts = predict(model, [dask.delayed(X[:0]), dask.delayed([]), dask.delayed(X[kept])])
     assert [list(each) for each in dask.compute(*parts)] == [[], [], expected]
-    frame = pd.DataFrame(X, columns=list("abc"))
-    named = laws.fitted(LeastSquaresRegressor(), frame, Y)
-    many = frames.from_pandas(frame, npartitions=6)
-    answers = predict(named, many[many.a > 8.0]).compute()
-    assert answers.tolist() == named.predict_many(frame[frame.a > 8.0]).tolist()
 
 
 def test_fit_and_predict_are_of_the_model_as_it_was_when_they_were_called():

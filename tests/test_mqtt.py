@@ -30,7 +30,7 @@ MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sb
 needs_broker = pytest.mark.skipif(
     MOSQUITTO is None or os.name != "posix", reason="needs a broker: apt-get install mosquitto"
 )
-TOPICS = Topics("kills")
+TOPICS = Topics()
 LAST = Reading(("the end", 0), {"f1": 1.0})
 """Sent last of all; it waits for its label from then on."""
 
@@ -106,10 +106,9 @@ def test_a_watched_learner_logs_forecasts_labels_and_the_last_alarm():
         alone.handle(message)
     assert essence(learner) == essence(alone)
     readings = {each.key: each.values for each in messages if isinstance(each, Reading)}
-    labels = {each.key: each.value for each in messages if not isinstance(each, Reading)}
-    assert {key: each.fault for key, each in log.forecasts.items()} == {
-        key: labels[key] == "anomaly" if key in labels else None for key in readings
-    }
+    faults = {each.key: each.value == "anomaly" for each in messages if isinstance(each, Label)}
+    found = {key: each.fault for key, each in log.forecasts.items()}
+    assert found == {key: faults.get(key) for key in readings}
     assert all(each.label_time >= each.time >= 0.0 for each in log.labelled())
     right = sum((each.probability >= log.threshold) == each.fault for each in log.labelled())
     # Before the first label, the learner predicts nothing, which is no alarm.
@@ -134,16 +133,15 @@ DEATHS = [
 
 
 @contextmanager
-def running_broker(folder, settings="allow_anonymous true"):
-    """Run a broker at a free port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    conf = folder / "mosquitto.conf"
-    conf.write_text(f"listener {port} 127.0.0.1\n{settings}\nmax_queued_messages 0\n")
-    with started([MOSQUITTO, "-c", str(conf)], stderr=subprocess.DEVNULL):
-        wait_until(lambda: answers(port))
-        yield port
+def free_port():
+    """Hold a port at which nobody listens: brokers may, which allow to use it again, as this does.
+
+    No other process is given the port before the broker has it, or after.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("", 0))
+        yield held.getsockname()[1]
 
 
 def answers(port):
@@ -151,15 +149,19 @@ def answers(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.fixture(scope="module")
-def port(tmp_path_factory):
-    with running_broker(tmp_path_factory.mktemp("broker")) as port:
+@contextmanager
+def running_broker(folder, port, settings="allow_anonymous true"):
+    conf = folder / "mosquitto.conf"
+    conf.write_text(f"listener {port} 127.0.0.1\n{settings}\nmax_queued_messages 0\n")
+    with started([MOSQUITTO, "-c", str(conf)], stderr=subprocess.DEVNULL):
+        wait_until(lambda: answers(port))
+        yield
+
+
+@pytest.fixture
+def port(tmp_path):
+    with free_port() as port, running_broker(tmp_path, port):
         yield port
-
-
-def options(port, state, topics=TOPICS):
-    words = ["--port", port, "--state", state, "--client-id", state.name]
-    return [*words, "--prefix", topics.prefix, "--save-every", 40]
 
 
 def wait_until(condition, lives=()):
@@ -171,9 +173,11 @@ def wait_until(condition, lives=()):
         time.sleep(0.02)
 
 
-def begin(words, folder, death=None):
-    words = [*words, "--output", folder / "picture.png"]
-    return start(folder, "mqtt_sensors.__main__", words, death)
+def begin(port, state, *words, death=None):
+    """Start the demo with a file of its state, which is also its name at the broker."""
+    words += "--port", port, "--state", state, "--client-id", state.name, "--save-every", 40
+    words += "--output", state.parent / "picture.png"
+    return start(state.parent, "mqtt_sensors.__main__", words, death)
 
 
 @needs_broker
@@ -182,7 +186,7 @@ def test_kills_lose_and_double_nothing(tmp_path, port):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
 
     def learner_of(state, death=None):
-        return begin(["--learn", *options(port, state)], tmp_path, death)
+        return begin(port, state, "--learn", death=death)
 
     def send(some, rate=300):
         publish(some, TOPICS, "127.0.0.1", port, rate)
@@ -218,25 +222,25 @@ def test_kills_lose_and_double_nothing(tmp_path, port):
 
 @needs_broker
 def test_the_demo_as_its_user_runs_it(tmp_path, port):
-    words = [*options(port, tmp_path / "demo", Topics("demo")), "--rows", 400, "--rate", 60000]
-    code, output = outcome(begin(words, tmp_path))
+    words = port, tmp_path / "demo", "--prefix", "demo", "--rows", 400, "--rate", 60000
+    code, output = outcome(begin(*words))
     assert code == 0, output
     assert f"{len(labelled_rows(script(400)))}; 0" in output
     found = re.search(r"Difference to batch weights ([\d.]+e[+-]\d+)", output)
     assert float(found[1]) < 1e-8
     assert is_drawn(tmp_path / "picture.png")
-    code, output = outcome(begin(words, tmp_path))
+    code, output = outcome(begin(*words))
     assert code == 0, output
     assert "No new reading came" in output
 
 
 @needs_broker
 def test_brokers_that_are_not_there_or_refuse_are_one_sentence(tmp_path):
-    with running_broker(tmp_path, "allow_anonymous false") as port:
-        words = ["--learn", *options(port, tmp_path / "state")]
-        code, output = outcome(begin(words, tmp_path))
-    assert code == 2
-    assert "the broker refuses this client: Not authorized" in output
-    code, output = outcome(begin(words, tmp_path))
-    assert code == 2
-    assert f"no broker answers at localhost:{port}. Start one: mosquitto -c" in output
+    with free_port() as port:
+        words = port, tmp_path / "state", "--learn"
+        with running_broker(tmp_path, port, "allow_anonymous false"):
+            refused = outcome(begin(*words))
+        alone = outcome(begin(*words))
+    assert (refused[0], alone[0]) == (2, 2)
+    assert "the broker refuses this client: Not authorized" in refused[1]
+    assert f"no broker answers at localhost:{port}. Start one: mosquitto -c" in alone[1]

@@ -32,12 +32,6 @@ from support.pictures import is_drawn
 mpl.use("Agg")
 
 
-def mosaic(filters, n_columns=None):
-    axes = Figure().add_subplot()
-    plot_filters(filters, axes, n_columns=n_columns)
-    return np.asarray(axes.images[0].get_array())
-
-
 @given(
     n_filters=st.integers(1, 12),
     size=st.integers(1, 4),
@@ -48,7 +42,8 @@ def test_every_filter_has_a_tile_scaled_to_its_own_range(n_filters, size, n_chan
     random = np.random.default_rng(0)
     filters = random.normal(size=(n_filters, size, size, n_channels))
     filters[0] = 3.0
-    picture = mosaic(filters, n_columns)
+    axes = plot_filters(filters, Figure().add_subplot(), n_columns=n_columns)
+    picture = np.asarray(axes.images[0].get_array())
     assert picture.min() >= 0.0
     assert picture.max() == 1.0
     in_colour = n_channels in (1, 3)

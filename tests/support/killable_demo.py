@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from support.processes import ended
+from support.processes import PATIENCE, ended
 
 CONTEXT = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
 # Imported once, not in every life.
@@ -49,6 +49,8 @@ def live(demo, words, output, death):
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     main = importlib.import_module(demo).main
+    # A busy broker takes its time to acknowledge the last predictions.
+    importlib.import_module("mqtt_sensors.session").PATIENCE = PATIENCE
     if death is not None:
         arrange(death)
     main([str(word) for word in words])
