@@ -288,16 +288,6 @@ def test_dependent_features_of_one_size_leave_those_of_another_alone(small):
             assert residual_is_rounding(A[:, some], Y, gram, ridge, 1e6)
 
 
-def test_the_classifier_separates_what_the_gram_cannot():
-    """A polynomial of degree 6 on [2, 3]: its powers are dependent to a Gram in float64."""
-    x, labels, errors = np.linspace(2.0, 3.0, 200), np.arange(200) // 25 % 2, []
-    X, exact = x[:, None] ** np.arange(1, 7), np.polynomial.Chebyshev.fit(x, labels, 6)(x)
-    for accumulator in ("orthogonal", "gram"):
-        model = laws.fitted(LeastSquaresClassifier(0.0, accumulator), X, labels)
-        errors.append(np.abs(model.scores_many(X)[:, model.classes.index(1)] - exact).max())
-    assert errors[0] < 1e-6 < 1e-3 < errors[1]
-
-
 @pytest.mark.parametrize("ridge", [0.0, 1e-12, 1e-2])
 def test_leverages_within_the_row_space_whatever_a_row_has_beside_it(ridge):
     random = np.random.default_rng(0)
@@ -336,28 +326,6 @@ def batch_solution(model, X, y, w):
     stacked = np.vstack([A, np.diag(np.sqrt(model.ridge_diagonal))]) / sizes
     below = np.vstack([T, np.zeros((len(sizes), 1))])
     return np.linalg.lstsq(stacked, below, rcond=None)[0], sizes[:, None]
-
-
-@kinds
-@strategies.examples(30)
-@given(st.data())
-def test_without_forgetting_it_is_the_gram_form(kind, data):
-    rows, make = data.draw(strategies.cases(kind, unlearns=True))
-    forgetting = {"forgetting_factor": 1.0, "half_life": None, "scaling": "auto"}
-    ridge = data.draw(st.sampled_from([0.0, 1e-6, 1.0, 1e3, "auto"]))
-    gram, recursive = (
-        make().clone({"ridge": ridge, "accumulator": form, **forgetting})
-        for form in ("gram", "recursive")
-    )
-    asked = data.draw(st.booleans())
-    for batch in data.draw(strategies.splits(len(rows))):
-        part = rows.take(batch)
-        for model in (gram, recursive):
-            model.learn_many(part.X, part.y, part.w)
-            if asked:
-                model.predict_one(dict(enumerate(part.X[0].tolist())))
-    for name in ("output_weights", "intercept", "ridge_diagonal"):
-        np.testing.assert_array_equal(getattr(recursive, name), getattr(gram, name))
 
 
 @pytest.mark.parametrize("step", the_rest_slow([1, 25]))
@@ -419,29 +387,6 @@ def test_rows_without_weight_at_the_beginning_leave_the_ridge(asks, w):
             model.predict_one(x)
         model.learn_one(x, y, w=weight)
     assert model.ridge_diagonal.tolist() == [0.6]
-
-
-@pytest.mark.parametrize("decay", [{"forgetting_factor": 0.93}, {"half_life": 6.0}])
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@strategies.examples(15)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 20]), st.data())
-def test_rows_one_by_one_are_rows_in_batches(decay, fit_intercept, seed, every, data):
-    """With predictions of known names between rows, over several resets of the ridge."""
-    random = np.random.default_rng(seed)
-    X, y = random.normal(size=(60, 3)) + 1.0, random.normal(size=60)
-    w = random.integers(0, 3, 60) * 1.0 if data.draw(st.booleans()) else np.ones(60)
-    single = LeastSquaresRegressor(2.0, "recursive", fit_intercept, **decay)
-    batches, before = single.empty(), single.empty()
-    for row, (x, target) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
-        if row % every == 0:
-            single.predict_one(dict(zip("abc", x, strict=True)))
-        single.learn_one(dict(zip("abc", x, strict=True)), target, w=w[row])
-    for batch in data.draw(strategies.splits(60)):
-        batches.learn_many(X[batch], y[batch], w[batch])
-        before.predict_learn_many(X[batch], y[batch], w[batch])
-    for other in (batches, before):
-        np.testing.assert_allclose(other.ridge_diagonal, single.ridge_diagonal, rtol=1e-9)
-        np.testing.assert_allclose(other.output_weights, single.output_weights, atol=1e-8)
 
 
 @pytest.mark.parametrize(("kind", "fit_intercept"), pairs_in_turn(strategies.SHAPES, [False, True]))

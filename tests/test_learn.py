@@ -206,6 +206,7 @@ def test_rows_batches_and_predict_then_learn_are_one(kind, data):
         for part in data.draw(batches(len(rows))):
             whole = make()
             lesson.teach(whole.learn_many, range(part.stop))
+            known_ridges = dict(zip(whole.feature_names, whole.ridge_diagonal, strict=True))
             known = rows.take(range(part.stop)).weighing(lesson.weights(part.stop))
             expected, allowed = in_turn(ask, single, lesson, part), allowed_of(whole, known)
             model = data.draw(st.sampled_from(COPIED))(model)
@@ -213,6 +214,10 @@ def test_rows_batches_and_predict_then_learn_are_one(kind, data):
             for each in (model, single, whole):
                 laws.assert_is_batch_solution(each, known)
                 assert each.ridge_ == pytest.approx(whole.ridge_, rel=1e-6)
+                names, ridges = each.feature_names, each.ridge_diagonal.tolist()
+                assert dict(zip(names, ridges, strict=True)) == pytest.approx(
+                    known_ridges, rel=1e-6
+                )
 
 
 def allowed_of(model, rows):
