@@ -821,40 +821,33 @@ class Owner:
         return "owner"
 
 
-def of_label(owner, number):
-    return {"a": number % 3 * 1.0}, (owner, "b")[number % 2]
-
-
-def of_name(owner, number):
-    return {owner: number % 3 * 1.0}, 1.0 * number
-
-
-def of_target(owner, number):
-    return {"a": number % 3 * 1.0}, {owner: 1.0 * number}
-
-
+ROWS = {
+    "label": lambda owner, number: ({"a": number % 3 * 1.0}, (owner, "b")[number % 2]),
+    "name": lambda owner, number: ({owner: number % 3 * 1.0}, 1.0 * number),
+    "target": lambda owner, number: ({"a": number % 3 * 1.0}, {owner: 1.0 * number}),
+}
 CLASSIFIER = functools.partial(LeastSquaresClassifier, 1.0)
 CYCLES = {
-    "label": (CLASSIFIER, of_label),
-    "label, auto": (LeastSquaresClassifier, of_label),
-    "label, stream": (StreamClassifier, of_label),
-    "label, calibrated": (lambda: onlinels.CalibratedClassifier(CLASSIFIER()), of_label),
-    "label, drift": (lambda: onlinels.DriftAwareClassifier(CLASSIFIER()), of_label),
-    "label, hidden": (lambda: onlinels.HiddenLayer(5) | CLASSIFIER(), of_label),
-    "name": (lambda: LeastSquaresRegressor(1.0), of_name),
-    "target": (lambda: LeastSquaresMultiTargetRegressor(1.0), of_target),
+    "label": CLASSIFIER,
+    "label, auto": LeastSquaresClassifier,
+    "label, stream": StreamClassifier,
+    "label, calibrated": lambda: onlinels.CalibratedClassifier(CLASSIFIER()),
+    "label, drift": lambda: onlinels.DriftAwareClassifier(CLASSIFIER()),
+    "label, hidden": lambda: onlinels.HiddenLayer(5) | CLASSIFIER(),
+    "name": lambda: LeastSquaresRegressor(1.0),
+    "target": lambda: LeastSquaresMultiTargetRegressor(1.0),
 }
-"""Models, and rows in which a label or a name refers to the model."""
+"""Models, by what of their rows refers to them."""
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", CYCLES)
 def test_what_refers_to_its_model_is_collected(case):
-    (make, row), left = CYCLES[case], []
+    left = []
     for _ in range(3):
-        owner, model = Owner(), make()
+        owner, model = Owner(), CYCLES[case]()
         for number in range(20):
-            x, y = row(owner, number)
+            x, y = ROWS[case.partition(",")[0]](owner, number)
             model.predict_one(x)
             model.learn_one(x, y)
         model.predict_one(x)
