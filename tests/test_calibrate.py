@@ -17,17 +17,20 @@ from onlinels.linear.scoring import (
     SOFTMAX_SCALES,
     best_scale,
     calibrate,
-    log_losses,
 )
 from support import laws, strategies
 from support.strategies import classifier_settings, rows, splits
 
 
 def learnt(rows, parts, settings):
-    """Return a wrapper that learnt the rows in these mini-batches."""
+    """Return a wrapper that learnt the rows in these mini-batches, a single row by `learn_one`."""
     model = CalibratedClassifier(LeastSquaresClassifier(**settings))
     for part in map(rows.take, parts):
-        model.learn_many(part.X, part.y, part.w)
+        if len(part) > 1:
+            model.learn_many(part.X, part.y, part.w)
+        else:
+            laws.fitted_by_row(model, part.dicts(), part.y, part.w.tolist())
+        model = pickle.loads(pickle.dumps(model))
     return model
 
 
@@ -68,7 +71,8 @@ def allowed_errors(rows, plain, losses):
 @strategies.examples(100)
 @given(rows(), classifier_settings(), st.data())
 def test_losses_equal_those_of_stored_scores_and_labels_are_unchanged(rows, settings, data):
-    parts = data.draw(splits(len(rows)))
+    parts, priors = data.draw(splits(len(rows))), st.one_of(st.none(), strategies.priors(rows.y))
+    settings["priors"] = data.draw(priors)
     model, (losses, plain) = learnt(rows, parts, settings), expected_losses(rows, parts, settings)
     assert (np.abs(model._losses - losses) <= allowed_errors(rows, plain, losses)).all()
     assert model.scale == best_scale(model._losses)
@@ -115,37 +119,3 @@ def test_models_of_other_settings_are_not_merged():
     models = [CalibratedClassifier(LeastSquaresClassifier(ridge=r)) for r in (1.0, 2.0)]
     for one, other in (pipelines, models):
         laws.assert_refused(lambda a=one, b=other: a.merge(b), one, "different settings")
-
-
-LABELS = ["a", 1, 2.5, "b", ("c", 1)]
-
-
-@given(
-    st.sampled_from([None, "equal", "learnt", {"a": 2.0, "never": 0.5}]),
-    st.integers(1, 5),
-    st.booleans(),
-    st.integers(0, 2**32 - 1),
-)
-def test_single_rows_are_scored_and_calibrated_as_batches(priors, n_classes, is_plain, seed):
-    """By compiled code, also where labels are not of plain types, and from a pickle on."""
-    random, labels = np.random.default_rng(seed), (LABELS[:4] if is_plain else LABELS[::-1])
-    model = CalibratedClassifier(LeastSquaresClassifier(1.0, priors=priors))
-    losses = np.zeros(len(SOFTMAX_SCALES))
-    for step in range(40):
-        column = int(random.integers(min(n_classes, len(labels))))
-        x = {"x": column + random.normal(), "y": random.normal()}
-        y, w = labels[column], float(random.choice([1.0, 1.0, 0.5, 0.0]))
-        scores, plain = model.scores_many([x])[0], model.classifier
-        if scores:
-            (expected,) = model.predict_proba_many([x])
-            found = model.predict_proba_one(x)
-            assert list(found) == list(expected)
-            assert [*found.values()] == pytest.approx([*expected.values()], rel=1e-9)
-            assert model.predict_one(x) == plain.predict_one(x)
-        if y in plain.classes:
-            rows = np.array([[*scores.values()]]), np.array([plain.classes.index(y)])
-            losses += log_losses(*rows, w, float(plain.count), len(plain.classes))[0]
-        model.learn_one(x, y, w)
-        np.testing.assert_allclose(model._losses, losses, rtol=1e-9, atol=1e-9)
-        if step == 20:
-            model = pickle.loads(pickle.dumps(model))

@@ -425,18 +425,6 @@ def test_labels_that_are_compared_by_python_code(name):
         assert_same_state(model, expected, 1e-9, name)
 
 
-@pytest.mark.parametrize("name", CORES)
-def test_rows_of_a_class_are_counted_in_arrays_too(name):
-    """The core learns the second array. A class leaves with its last row."""
-    X, y, left = np.random.default_rng(0).normal(size=(20, 3)), [*"ab"] * 10, []
-    with core_in_use(name):
-        model = LeastSquaresClassifier(1.0)
-        for change in (model.learn_many, model.learn_many, model.unlearn_many, model.unlearn_many):
-            change(X, y)
-            left.append(model.classes)
-    assert left == [("a", "b")] * 3 + [()]
-
-
 READ = [{name: value} for value in VALUES for name in ("h0", "h")]
 READ += [{name: value} for value in ARRAYS for name in ("h", "u")]
 READ += [{name: batch.as_outputs(value)} for value in ARRAYS[:2] for name in ("h", "u")]
@@ -495,6 +483,18 @@ def test_settings_decide_how_a_model_answers(settings, mode):
 TOLERANCES = {"C99": 1e-10, "C99, float": 1e-4, "C++": 1e-10}
 
 
+def learn_by_header(library, rows, m, ridge):
+    """Return weights, J, weights solved anew and begun with, J of these, and other numbers."""
+    k, n = len(rows), rows.shape[1] - m
+    shapes = (k, n), (n, m), n, (n, m), (n, m), n
+    arrays = *(np.zeros(shape, rows.dtype) for shape in shapes), np.zeros(8)
+    penalty = np.ctypeslib.as_ctypes_type(rows.dtype)(ridge)
+    first, *learnt = (ctypes.c_void_p(each.ctypes.data) for each in (rows, *arrays))
+    sizes = map(ctypes.c_ssize_t, (m, n, k))
+    assert library.learn(*sizes, first, penalty, ctypes.c_double(1.0), *learnt) == k
+    return arrays[1:]
+
+
 @pytest.mark.parametrize("way", harness.WAYS)
 def test_header(way, tmp_path):
     """The header compiles without warnings, and learns what one batch gives, in float too."""
@@ -504,27 +504,19 @@ def test_header(way, tmp_path):
     X = numbers.normal(size=(k, m)) + 3.0
     Y = X @ numbers.normal(size=(m, n)) + numbers.normal(size=(k, n))
     rows = np.hstack((X, Y)).astype(kind)
-    shapes = (k, n), (n, m), n, (n, m), (n, m), n
-    arrays = rows, *(np.zeros(shape, kind) for shape in shapes), np.zeros(8)
-    first, *learnt = (ctypes.c_void_p(each.ctypes.data) for each in arrays)
-    penalty = ctypes.c_float(ridge) if kind is np.float32 else ctypes.c_double(ridge)
-    sizes = [*map(ctypes.c_ssize_t, (m, n, k))]
-    learn = library.learn
-    assert learn(*sizes, first, penalty, ctypes.c_double(1.0), *learnt) == k
+    found, criterion, solved, begun, least, others = learn_by_header(library, rows, m, ridge)
     Z, V = np.split(rows - rows.mean(axis=0, dtype=float), [m], axis=1)
-    expected = np.linalg.solve(Z.T @ Z + ridge * np.eye(m), Z.T @ V)
-    for weights in (arrays[2], arrays[4], arrays[5]):
+    system = Z.T @ Z + ridge * np.eye(m)
+    inverse, expected = np.linalg.inv(system), np.linalg.solve(system, Z.T @ V)
+    for weights in (found, solved, begun):
         np.testing.assert_allclose(weights.T, expected, rtol=tolerance, atol=tolerance)
-    least = ((V - Z @ expected) ** 2).sum(axis=0) + ridge * (expected**2).sum(axis=0)
-    np.testing.assert_allclose(arrays[3], least, rtol=tolerance)
-    np.testing.assert_allclose(arrays[6], least, rtol=tolerance)
-    inverse = np.linalg.inv(Z.T @ Z + ridge * np.eye(m))
+    squares = ((V - Z @ expected) ** 2).sum(axis=0)
+    J = squares + ridge * (expected**2).sum(axis=0)
+    np.testing.assert_allclose([criterion, least], [J, J], rtol=tolerance)
     free = k - 1 - np.trace(inverse @ Z.T @ Z)
-    residual = ((V - Z @ expected) ** 2).sum(axis=0)[0]
-    variance = residual / free * (1.0 + 1.0 / k + Z[-1] @ inverse @ Z[-1])
-    logarithm = np.linalg.slogdet(Z.T @ Z + ridge * np.eye(m))[1]
-    both = [free, variance]
-    np.testing.assert_allclose(arrays[7][:7], [*both, *both, logarithm, *both], rtol=10 * tolerance)
+    both = [free, squares[0] / free * (1.0 + 1.0 / k + Z[-1] @ inverse @ Z[-1])]
+    known = [*both, *both, np.linalg.slogdet(system)[1], *both]
+    np.testing.assert_allclose(others[:7], known, rtol=10 * tolerance)
     sums = Sums(Z.T @ Z, Z.T @ V, (V**2).sum(axis=0), float(k), 1)
     kinds = None, np.sqrt(np.diagonal(sums.gram) / k)
     found, which = harness.choose(library, sums, kinds, kind=kind)
@@ -535,83 +527,12 @@ def test_header(way, tmp_path):
     # Of targets that say little, a large ridge is accepted.
     rows[:, m:] = 0.1 * numbers.normal(size=(k, n)) + 0.01 * X[:, :n]
     Z, V = np.split(rows - rows.mean(axis=0, dtype=float), [m], axis=1)
-    accepted = []
+    accepted = set()
     for c in 10.0 ** np.arange(0.0, 6.0, 0.25):
-        penalty = ctypes.c_float(c) if kind is np.float32 else ctypes.c_double(c)
-        learn(*sizes, first, penalty, ctypes.c_double(1.0), *learnt)
         sums = Sums(Z.T @ Z, Z.T @ V, (V**2).sum(axis=0), float(k), 1)
-        accepted.append((bool(arrays[7][7]), accepts_ridge(sums, c)))
-    assert set(accepted) == {(True, True), (False, False)}
-
-
-def chosen_by(name, rows, settings):
-    """Return the choice of a ridge of a model that has learnt rows by a core."""
-    model = LeastSquaresRegressor(**settings)
-    with core_in_use(name):
-        for x, y in rows:
-            model.predict_one(x)
-            model.learn_one(x, y)
-        return model.ridge_, model._state.penalty.numbers
-
-
-@compiled
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"scaling": "standard"}, {"forgetting_factor": 0.98}, {"half_life": 40.0}],
-    ids=str,
-)
-def test_both_languages_choose_the_same_ridges(settings):
-    """Nearly always: rounding decides between ridges that are as good."""
-    n_same = 0
-    for seed in range(10):
-        numbers = np.random.default_rng(seed)
-        n_rows, n_features = numbers.integers(2, 90), numbers.integers(1, 20)
-        X = numbers.normal(size=(n_rows, n_features)) * 10.0 ** numbers.uniform(-1, 1, n_features)
-        X[: n_rows // 3, 0] = 1.5
-        y = X.sum(axis=1) + 3.0 * numbers.normal(size=n_rows)
-        rows = [(dict(enumerate(x)), target) for x, target in zip(X.tolist(), y, strict=True)]
-        (ridge, choice), other = (
-            chosen_by(name, rows, settings) for name in ("compiled", "reference")
-        )
-        same = ridge == pytest.approx(other[0], rel=1e-6)
-        n_same += same and bool(np.allclose(choice, other[1], rtol=1e-6, equal_nan=True))
-    assert n_same >= 9
-
-
-@compiled
-@pytest.mark.filterwarnings("ignore")
-@strategies.examples(100)
-@given(st.integers(0, 2**32 - 1))
-def test_without_a_ridge_dependent_features_have_the_weights_of_minimum_norm(seed):
-    """The core solves by pivots what LAPACK solves in the eigenbasis, and what the rows tell."""
-    numbers = np.random.default_rng(seed)
-    m, n_rows, n_removed = numbers.integers(2, 20), numbers.integers(4, 30), numbers.integers(0, 3)
-    rank = numbers.integers(1, m)
-    X = numbers.integers(-3, 4, (n_rows, rank)) @ numbers.integers(-2, 3, (rank, m))
-    X = X * 2.0 ** numbers.integers(-8, 9, m) + 4.0 * numbers.integers(0, 2)
-    y, w = numbers.normal(size=n_rows), numbers.choice([1.0, 0.5, 2.0], n_rows)
-    rows = list(zip((dict(enumerate(x)) for x in X.tolist()), y.tolist(), w.tolist(), strict=True))
-    A, T, _, _ = laws.weighted_centred(
-        X[n_removed:], y[n_removed:, None], w[n_removed:], fit_intercept=bool(seed % 2)
-    )
-    A[:, np.abs(A).max(axis=0) < 1e-9] = 0.0
-    effects, told = np.linalg.norm(A, axis=0)[:, None], []
-    for name in ("compiled", "reference"):
-        with core_in_use(name):
-            model = LeastSquaresRegressor(0.0, fit_intercept=bool(seed % 2))
-            learn_all(model, rows)
-            for row in rows[:n_removed]:
-                model.unlearn_one(*row)
-            order = [model.feature_names.index(column) for column in range(m)]
-            found, expected = (
-                effects * model.output_weights[order],
-                effects * laws.minimum_norm(A, T),
-            )
-            np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
-            x = rows[-1][0]
-            beyond = x | {0: x[0] + 7.0}
-            told.append([model.predict_interval_one(each) for each in (x, beyond)])
-    assert are_close(*told, 1e-6)
+        is_accepted = learn_by_header(library, rows, m, c)[-1][7]
+        accepted.add((bool(is_accepted), accepts_ridge(sums, c)))
+    assert accepted == {(True, True), (False, False)}
 
 
 @pytest.mark.parametrize("name", CORES)
@@ -627,17 +548,16 @@ def test_a_first_row_and_a_much_heavier_row_become_the_origin(name):
                 for x, y, w in first + weighed:
                     model.learn_one({"x": x}, y, w)
                     model.predict_one({"x": x})
-            exact = [tuple(map(Fraction, row)) for row in first + weighed]
-            total = sum(w for _, _, w in exact)
-            means = [sum(row[k] * row[2] for row in exact) / total for k in range(2)]
-            square = sum(w * (x - means[0]) ** 2 for x, _, w in exact)
-            product = sum(w * (x - means[0]) * (y - means[1]) for x, y, w in exact)
+            x, y, w = np.array(first + weighed).T
+            x, y = x - at, y - at
+            mean, y_mean = (w @ each / w.sum() for each in (x, y))
+            square, product = w @ (x - mean) ** 2, w @ ((x - mean) * (y - y_mean))
             sums = model.statistics()
-            np.testing.assert_allclose(sums.gram[0, 0], float(square), rtol=1e-10)
-            np.testing.assert_allclose(sums.cross[0, 0], float(product), rtol=1e-10)
-            np.testing.assert_allclose(sums.origin[0], float(means[0]), rtol=1e-15)
-            weight = float(product / (square + 1))
-            np.testing.assert_allclose(model.output_weights[0, 0], weight, rtol=1e-9)
+            np.testing.assert_allclose(sums.gram[0, 0], square, rtol=1e-10)
+            np.testing.assert_allclose(sums.cross[0, 0], product, rtol=1e-10)
+            np.testing.assert_allclose(sums.origin[0], at + mean, rtol=1e-15)
+            weights = model.output_weights
+            np.testing.assert_allclose(weights, product / (square + 1), rtol=1e-9)
 
 
 # Memory.
@@ -734,16 +654,17 @@ def test_arrays_of_experts_that_do_not_fit_are_refused():
                 core.StreamRows(**named | {"experts": others})
 
 
-def rows_of_stream(kind):
+def rows_of_stream(kind, model=StreamClassifier):
     """Return rows of a stream model with arrays of their own, these arrays, and scores."""
-    model = StreamClassifier()
+    model = model()
     for row in range(8):
-        model.learn_one({"a": row % 3, "b": row % 2}, "xyz"[row % 3])
+        model.learn_one({"a": row % 3, "b": row % 2}, row % 3)
     model.predict_one({"a": 1.0, "b": 1.0})
     named = laws.arguments_of_rows(model)
     for name in ("experts", "arrays"):
         named[name] = tuple(each.copy(order="K") for each in named[name])
-    return kind(**named), (*named["experts"], *named["arrays"]), np.array([0.5, 0.25, 0.25])
+    scores = np.array([0.5, 0.25, 0.25][: len(getattr(model, "classes", "y"))])
+    return kind(**named), (*named["experts"], *named["arrays"]), scores
 
 
 both = pytest.mark.parametrize("kind", [pytest.param(core.StreamRows, marks=compiled), ArrayRows])
@@ -782,36 +703,29 @@ def test_a_class_without_a_score_is_refused(kind):
                 losses_of(np.zeros(3), np.ones(2), np.zeros(2), column, 1.0, 1.0)
 
 
+STORED = [0.0, 1.0, 2.0, 3.0, 7.0, -1.0, 1e300, INF, NAN, -(2.0**62)]
+
+
 @compiled
-def test_places_are_checked_again_when_they_are_used():
-    """Whoever has changed them since they were checked, memory of others is not touched."""
-    for number, place in itertools.product(range(len(rows_of_stream(ArrayRows)[1])), HOSTILE):
-        rows, arrays, plain = rows_of_stream(core.StreamRows)
+@pytest.mark.parametrize(("model", "n_last"), [(StreamClassifier, 3), (StreamRegressor, 2)])
+def test_places_and_forecasts_are_checked_when_they_are_used(model, n_last):
+    """Whoever has changed them, and however they passed other checks, no memory is touched."""
+    draw, n_arrays = random.Random(0), len(rows_of_stream(ArrayRows, model)[1])
+    for number, place in itertools.product(range(n_arrays), HOSTILE):
+        rows, arrays, plain = rows_of_stream(core.StreamRows, model)
         if arrays[number].dtype.kind == "i" and len(arrays[number]) != N_COUNTS:
             arrays[number][:] = place
-            forecast = np.zeros(N_HEAD + 2 + N_EXPERTS + 3)
-            rows.forecast(ROW, forecast, plain)
-            assert np.isfinite(forecast).all()
-            apply(rows.plan(ROW, 1, 1.0, forecast, 0.0, False, plain))
-
-
-@compiled
-@strategies.examples(60)
-@given(st.data(), st.sampled_from([StreamClassifier, StreamRegressor]))
-def test_no_stored_forecast_makes_rows_read_other_memory(data, kind):
-    """As in a file that somebody has changed, however it came past the checks of files."""
-    model = kind()
-    for row in range(8):
-        model.learn_one({"a": row % 3, "b": row % 2}, row % 3)
-    rows, n = core.StreamRows(**laws.arguments_of_rows(model)), 3 if kind is StreamClassifier else 1
-    number = st.sampled_from([0.0, 1.0, 2.0, 3.0, 7.0, -1.0, 1e300, np.inf, np.nan, -(2.0**62)])
-    stored = np.array(data.draw(st.lists(number, max_size=24)))
-    delay = data.draw(st.sampled_from([0.0, 1.0, 1e300, np.nan, -1.0]))
-    gaps = data.draw(st.sampled_from([(), (0,), (-1,), (2**62,), ("a",)]))
-    given_ = np.array([1.0, np.nan if gaps else 2.0]), gaps
-    calls = rows.plan(given_, 1, 1.0, stored, delay, data.draw(st.booleans()), np.full(n, 0.5))
-    if calls is not NotImplemented:
-        apply(calls)
+        forecast = np.zeros(N_HEAD + 2 + N_EXPERTS + n_last)
+        rows.forecast(ROW, forecast, plain)
+        assert np.isfinite(forecast).all()
+        gaps = draw.choice([(), (0,), (-1,), (2**62,), ("a",)])
+        given_ = np.array([1.0, NAN if gaps else 2.0]), gaps
+        stored = np.array(draw.choices(STORED, k=draw.randrange(25)))
+        delay, turns = draw.choice([0.0, 1.0, 1e300, NAN, -1.0]), draw.choice([True, False])
+        for row, *told in ((ROW, forecast, 0.0, False), (given_, stored, delay, turns)):
+            calls = rows.plan(row, 1, 1.0, *told, plain)
+            if calls is not NotImplemented:
+                apply(calls)
 
 
 # Arguments of the core.
@@ -907,40 +821,33 @@ class Owner:
         return "owner"
 
 
-def of_label(owner, number):
-    return {"a": number % 3 * 1.0}, (owner, "b")[number % 2]
-
-
-def of_name(owner, number):
-    return {owner: number % 3 * 1.0}, 1.0 * number
-
-
-def of_target(owner, number):
-    return {"a": number % 3 * 1.0}, {owner: 1.0 * number}
-
-
+ROWS = {
+    "label": lambda owner, number: ({"a": number % 3 * 1.0}, (owner, "b")[number % 2]),
+    "name": lambda owner, number: ({owner: number % 3 * 1.0}, 1.0 * number),
+    "target": lambda owner, number: ({"a": number % 3 * 1.0}, {owner: 1.0 * number}),
+}
 CLASSIFIER = functools.partial(LeastSquaresClassifier, 1.0)
 CYCLES = {
-    "label": (CLASSIFIER, of_label),
-    "label, auto": (LeastSquaresClassifier, of_label),
-    "label, stream": (StreamClassifier, of_label),
-    "label, calibrated": (lambda: onlinels.CalibratedClassifier(CLASSIFIER()), of_label),
-    "label, drift": (lambda: onlinels.DriftAwareClassifier(CLASSIFIER()), of_label),
-    "label, hidden": (lambda: onlinels.HiddenLayer(5) | CLASSIFIER(), of_label),
-    "name": (lambda: LeastSquaresRegressor(1.0), of_name),
-    "target": (lambda: LeastSquaresMultiTargetRegressor(1.0), of_target),
+    "label": CLASSIFIER,
+    "label, auto": LeastSquaresClassifier,
+    "label, stream": StreamClassifier,
+    "label, calibrated": lambda: onlinels.CalibratedClassifier(CLASSIFIER()),
+    "label, drift": lambda: onlinels.DriftAwareClassifier(CLASSIFIER()),
+    "label, hidden": lambda: onlinels.HiddenLayer(5) | CLASSIFIER(),
+    "name": lambda: LeastSquaresRegressor(1.0),
+    "target": lambda: LeastSquaresMultiTargetRegressor(1.0),
 }
-"""Models, and rows in which a label or a name refers to the model."""
+"""Models, by what of their rows refers to them."""
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", CYCLES)
 def test_what_refers_to_its_model_is_collected(case):
-    (make, row), left = CYCLES[case], []
+    left = []
     for _ in range(3):
-        owner, model = Owner(), make()
+        owner, model = Owner(), CYCLES[case]()
         for number in range(20):
-            x, y = row(owner, number)
+            x, y = ROWS[case.partition(",")[0]](owner, number)
             model.predict_one(x)
             model.learn_one(x, y)
         model.predict_one(x)
@@ -953,14 +860,7 @@ def test_what_refers_to_its_model_is_collected(case):
 
 @compiled
 def test_compiled_objects_take_part_in_garbage_collection():
-    owner, places = Owner(), {}
-    owner.reader = core.Reader(places, 1, frozenset(), np.ndarray)
-    owner.rows = core.SingleRows(**(arguments_that_fit() | {"targets": places}))
-    places["owner"] = owner
-    for thing in (owner.reader, owner.rows, rows_of_stream(core.StreamRows)[0]):
+    reader, rows = core.Reader({}, 1, frozenset(), np.ndarray), core.SingleRows
+    for thing in (reader, rows(**arguments_that_fit()), rows_of_stream(core.StreamRows)[0]):
         assert gc.is_tracked(thing)
         assert type(thing) in gc.get_referents(thing)
-    left = weakref.ref(owner)
-    del owner, places, thing
-    gc.collect()
-    assert left() is None

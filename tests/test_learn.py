@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from river import base, preprocessing
-from sklearn.datasets import load_diabetes, load_linnerud, load_wine
-from sklearn.linear_model import Ridge
 
 from onlinels import (
     CalibratedClassifier,
@@ -21,7 +19,6 @@ from onlinels import (
     DriftAwareClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
-    LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     ShallowConvClassifier,
     dumps,
@@ -53,19 +50,12 @@ CLOCKS = [
 ]
 
 
-class Lesson:
+class Lesson(namedtuple("Lesson", "samples X y w hours clock")):
     """Rows of which some part is learnt: as samples, or as a batch, which may be an array."""
 
-    def __init__(self, samples, X, y, w, hours, clock):
-        self.samples, self.X, self.y, self.w, self.hours, self.clock = (
-            samples,
-            X,
-            y,
-            w,
-            hours,
-            clock,
-        )
-        self.times = [None] * len(w) if clock.times is None else clock.times(hours)
+    @functools.cached_property
+    def times(self):
+        return [None] * len(self.w) if self.clock.times is None else self.clock.times(self.hours)
 
     def teach(self, learn, part, **how):
         """Call a method that learns a batch, and return what it does."""
@@ -107,11 +97,9 @@ def lessons(draw, kind, may_be_an_array=True):
     if clock.times is not None:
         hours = np.cumsum(draw(st.lists(st.integers(-2, 4), min_size=n_rows, max_size=n_rows)))
     samples = rows.dicts()
-    if may_be_an_array and draw(st.booleans()):
-        lesson = Lesson(samples, X, rows.y, w, hours, clock)
-    else:
-        samples = [{name: value for name, value in x.items() if value} for x in samples]
-        lesson = Lesson(samples, samples, rows.y, w, hours, clock)
+    if not (may_be_an_array and draw(st.booleans())):
+        X = samples = [{name: value for name, value in x.items() if value} for x in samples]
+    lesson = Lesson(samples, X, rows.y, w, hours, clock)
     return lesson, rows, functools.partial(make, **clock.settings)
 
 
@@ -179,35 +167,29 @@ def normals_first(model, lesson, part, expected, allowed):
         assert_close(model, values, part_of(expected, name), allowed)
 
 
-def labels_in_turn(model, lesson, part):
-    """Return probabilities and label of rows one by one, each of which is learnt after that."""
-    answers = []
-    for row in part:
-        x = lesson.samples[row]
-        answers.append((model.predict_proba_one(x), model.predict_one(x)))
-        lesson.teach_one(model, row)
-    return answers
+def labels_of(model, x):
+    return model.predict_proba_one(x), model.predict_one(x)
 
 
-def numbers_in_turn(model, lesson, part):
-    """Return the distributions of rows one by one, each of which is learnt after that."""
+def numbers_of(model, x):
+    return model.predict_one(x, with_dist=True)
+
+
+def in_turn(ask, model, lesson, part):
+    """Return answers to rows one by one, each of which is learnt after that."""
     answers = []
     for row in part:
-        answers.append(model.predict_one(lesson.samples[row], with_dist=True))
+        answers.append(ask(model, lesson.samples[row]))
         lesson.teach_one(model, row)
     return answers
 
 
 SILENT = [by_rows, as_a_batch]
-OF_LABELS = labels_in_turn, [*SILENT, labels_first, probabilities_first]
-OF_NUMBERS = numbers_in_turn, [*SILENT, means_first, normals_first]
-WAYS = {
-    "labels": OF_LABELS,
-    "labels with priors": OF_LABELS,
-    "numbers": OF_NUMBERS,
-    "several numbers": OF_NUMBERS,
-}
-"""For each kind, what answers rows in turn, and the ways to learn some rows."""
+ANSWERING = [labels_first, probabilities_first]
+OF_LABELS = labels_of, [*SILENT, *ANSWERING]
+OF_NUMBERS = numbers_of, [*SILENT, means_first, normals_first]
+WAYS = dict(zip(strategies.KINDS, [OF_LABELS, OF_LABELS, OF_NUMBERS, OF_NUMBERS], strict=True))
+"""For each kind, what answers a row, and the ways to learn some rows."""
 
 
 @kinds
@@ -217,7 +199,7 @@ WAYS = {
 def test_rows_batches_and_predict_then_learn_are_one(kind, data):
     """Every program of them is the batch solution, and answers as a model asked row by row."""
     lesson, rows, make = data.draw(lessons(kind))
-    in_turn, ways = WAYS[kind]
+    ask, ways = WAYS[kind]
     model, single = make(), make()
     with pytest.MonkeyPatch.context() as patch:
         data.draw(st.sampled_from([laws.small_blocks, id]))(patch)
@@ -225,16 +207,18 @@ def test_rows_batches_and_predict_then_learn_are_one(kind, data):
             whole = make()
             lesson.teach(whole.learn_many, range(part.stop))
             known = rows.take(range(part.stop)).weighing(lesson.weights(part.stop))
-            expected, model = (
-                in_turn(single, lesson, part),
-                data.draw(st.sampled_from(COPIED))(model),
-            )
-            data.draw(st.sampled_from(ways))(
-                model, lesson, part, expected, allowed_of(whole, known)
-            )
+            expected, allowed = in_turn(ask, single, lesson, part), allowed_of(whole, known)
+            model = data.draw(st.sampled_from(COPIED))(model)
+            data.draw(st.sampled_from(ways))(model, lesson, part, expected, allowed)
             for each in (model, single, whole):
                 laws.assert_is_batch_solution(each, known)
                 assert each.ridge_ == pytest.approx(whole.ridge_, rel=1e-6)
+                assert ridges_of(each) == pytest.approx(ridges_of(whole), rel=1e-6, abs=0.0)
+
+
+def ridges_of(model):
+    """Return the ridge that acts on each feature."""
+    return dict(zip(model.feature_names, model.ridge_diagonal.tolist(), strict=True))
 
 
 def allowed_of(model, rows):
@@ -269,7 +253,7 @@ def wrapped(draw, wrap):
         "ridge": draw(st.sampled_from([1.0, 1e-2, "paper"])),
         "accumulator": draw(strategies.accumulators),
         "fit_intercept": draw(st.booleans()),
-        "priors": draw(st.sampled_from([None, None, "learnt", "equal"])),
+        "priors": draw(st.one_of(st.none(), strategies.priors([*lesson.y, "never"]))),
     }
     linear = LeastSquaresClassifier(**settings, **lesson.clock.settings)
     model = wrap(draw(st.sampled_from(BEFORE))(linear), draw)
@@ -307,15 +291,15 @@ def network(ridge=1.0, warm_up=40, **others):
 @st.composite
 def networks(draw):
     """Draw a lesson of images, in the middle of which features get fixed, or never."""
+    priors = draw(st.one_of(st.none(), strategies.priors([0, 1, "never"])))
     ridge, warm_up = draw(st.sampled_from([(1.0, 2), ("paper", 20), ("auto", 30), (1.0, 70)]))
     n_images, clock = draw(st.integers(2, 60)), draw(st.sampled_from(CLOCKS[:-1]))
     w = np.random.default_rng(0).integers(0, 3, n_images).astype(float)
     rows = [{"image": image} for image in IMAGES[:n_images]]
     lesson = Lesson(rows, rows, DIGITS[:n_images], w, np.arange(n_images), clock)
-    return lesson, network(ridge, warm_up, **clock.settings)
+    return lesson, network(ridge, warm_up, priors=priors, **clock.settings)
 
 
-ANSWERING = [labels_first, probabilities_first]
 WRAPPERS = {
     # A calibration learns of predictions before a batch where a batch is only learnt.
     "calibrated": (wrapped(calibrated), ANSWERING),
@@ -336,7 +320,7 @@ def test_wrappers_and_networks_answer_as_row_by_row(kind, data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("onlinels.network.stages.BLOCK_IMAGES", 17)
         for part in data.draw(batches(len(lesson.y))):
-            expected = labels_in_turn(single, lesson, part)
+            expected = in_turn(labels_of, single, lesson, part)
             data.draw(st.sampled_from(ways))(model, lesson, part, expected, 1e-5)
             assert model.count == single.count
             assert model.classes == single.classes
@@ -346,24 +330,21 @@ def test_wrappers_and_networks_answer_as_row_by_row(kind, data):
                 )
 
 
-REFUSING = {
-    "auto": LeastSquaresClassifier(),
-    "recursive": LeastSquaresClassifier(1.0, "recursive"),
-    "paper": LeastSquaresClassifier("paper"),
-    "regressor": LeastSquaresRegressor(1.0),
-    "calibrated": CalibratedClassifier(LeastSquaresClassifier(1.0)),
-    "drift": DriftAwareClassifier(preprocessing.StandardScaler() | LeastSquaresClassifier(1.0)),
-}
-IN_WARM_UP = {"network": network(warm_up=20), "network in its warm-up": network()}
+FLAT = IMAGES.reshape(60, 36)
 
 
 @pytest.mark.parametrize(
     ("model", "X"),
     [
-        *((model, IMAGES.reshape(60, 36)) for model in REFUSING.values()),
-        *((model, IMAGES) for model in IN_WARM_UP.values()),
+        (LeastSquaresClassifier(), FLAT),
+        (LeastSquaresClassifier(1.0, "recursive"), FLAT),
+        (LeastSquaresClassifier("paper"), FLAT),
+        (LeastSquaresRegressor(1.0), FLAT),
+        (CalibratedClassifier(LeastSquaresClassifier(1.0)), FLAT),
+        (DriftAwareClassifier(preprocessing.StandardScaler() | LeastSquaresClassifier(1.0)), FLAT),
+        (network(warm_up=20), IMAGES),
+        (network(), IMAGES),
     ],
-    ids=[*REFUSING, *IN_WARM_UP],
 )
 def test_batches_that_are_refused_change_nothing(model, X):
     model = model.clone()
@@ -422,9 +403,7 @@ def test_many_features_are_learnt_row_by_row(
     X[:, ::9] = 3.0 * fit_intercept
     # The last feature comes late.
     X[: n_rows // 2, -1] = 0.0
-    model = LeastSquaresRegressor(
-        1.0, accumulator, fit_intercept=fit_intercept, forgetting_factor=factor
-    )
+    model = LeastSquaresRegressor(1.0, accumulator, fit_intercept, forgetting_factor=factor)
     for number, (x, target) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
         x = dict(enumerate(x if number >= n_rows // 2 else x[:-1]))
         model.predict_one(x)
@@ -472,29 +451,3 @@ def test_values_that_grow_without_end_do_not_lead_a_solution_astray(ridge, sprea
     for start in range(200, 1000, size):
         part = slice(start, start + size)
         assert np.abs(model.predict_learn_many(X[part], y[part])).max() < 3.0 * np.abs(y).max()
-
-
-@pytest.mark.parametrize(
-    ("load", "kind", "targets_of"),
-    [
-        (load_wine, LeastSquaresClassifier, lambda y: np.eye(3)[y]),
-        (load_diabetes, LeastSquaresRegressor, np.asarray),
-        (load_linnerud, LeastSquaresMultiTargetRegressor, np.asarray),
-    ],
-)
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_scikit_learn_has_the_same_weights(load, kind, targets_of, fit_intercept):
-    """Ridge with an unpenalised intercept is scikit-learn's Ridge."""
-    X, y = load(return_X_y=True)
-    w = np.random.default_rng(0).random(len(X))
-    model = kind(ridge=2.5, fit_intercept=fit_intercept)
-    for start in range(0, len(X), 7):
-        rows = slice(start, start + 7)
-        model.learn_many(X[rows], y[rows], w[rows])
-    reference = Ridge(alpha=2.5, solver="svd", fit_intercept=fit_intercept)
-    reference.fit(X, targets_of(y), sample_weight=w)
-    weights = model.output_weights.squeeze().T
-    np.testing.assert_allclose(weights, reference.coef_, rtol=1e-8)
-    np.testing.assert_allclose(model.intercept.squeeze(), reference.intercept_, rtol=1e-8)
-    scores = getattr(model, "scores_many", model.predict_many)(X)
-    np.testing.assert_allclose(scores, reference.predict(X), rtol=1e-8)

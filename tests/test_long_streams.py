@@ -68,13 +68,12 @@ def make_table(kind):
 
 def row_weights(order, n_rows, decay):
     """Return what every different row weighs after some rows of the endless stream."""
-    weights, power, of_round = {}, Decimal(1), decay**PERIOD
-    for age in range(min(n_rows, PERIOD)):
-        which = int(order[(n_rows - 1 - age) % PERIOD])
-        n_rounds = (n_rows - 1 - age) // PERIOD + 1
-        series = n_rounds if decay == 1 else (1 - of_round**n_rounds) / (1 - of_round)
-        weights[which] = weights.get(which, Decimal(0)) + power * series
-        power *= decay
+    ages = np.arange(min(n_rows, PERIOD))
+    which, n_rounds = order[(n_rows - 1 - ages) % PERIOD], (n_rows - 1 - ages) // PERIOD + 1
+    n_rounds, of_round = n_rounds.astype(object), decay**PERIOD
+    series = n_rounds if decay == 1 else (1 - of_round**n_rounds) / (1 - of_round)
+    weights = np.full(order.max() + 1, Decimal(0))
+    np.add.at(weights, which, decay ** ages.astype(object) * series)
     return weights
 
 
@@ -98,9 +97,9 @@ def definition(table, n_rows, decay, ridges):
     rows, labels, order = table
     with localcontext(prec=60):
         weights = row_weights(order, n_rows, Decimal(decay))
-        A = exact(np.column_stack([rows, np.ones(len(rows))])[[*weights]])
-        Y = exact(np.eye(N_CLASSES)[labels[[*weights]]])
-        weighted = A.T * np.array([*weights.values()])
+        A = exact(np.column_stack([rows, np.ones(len(rows))])[: len(weights)])
+        Y = exact(np.eye(N_CLASSES)[labels[: len(weights)]])
+        weighted = A.T * weights
         return solved(weighted @ A + np.diag(exact(np.append(ridges, 0.0))), weighted @ Y)
 
 

@@ -8,8 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax
+from sklearn.datasets import load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from onlinels import (
@@ -22,87 +24,34 @@ from onlinels import (
     loads,
 )
 from support import digits_network, laws, strategies
-from support.laws import learnt
 
 PRIORS = "learnt", "equal", {"a": 0.7, "c": 1e-4}
-UNSHRUNKEN = "learnt", {}, PRIORS[-1]
+SIZES = st.tuples(st.integers(1, 5), st.integers(2, 3))
 
 
-@st.composite
-def overlapping_rows(draw, min_rows=12, max_rows=60):
-    """Draw rows of classes that overlap, in any units, with weights that are numbers of rows."""
-    n_rows, n_features = draw(st.integers(min_rows, max_rows)), draw(st.integers(1, 5))
-    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_classes = draw(st.integers(1, 3))
-    columns = np.append(np.tile(np.arange(n_classes), 2), random.integers(0, n_classes, n_rows))
-    columns = columns[:n_rows]
-    X = random.normal(size=(n_rows, n_features))
-    X += draw(st.sampled_from([0.1, 1.0, 5.0])) * random.normal(size=(3, n_features))[columns]
-    X = X * 10.0 ** random.uniform(-1.0, 1.0, n_features) + draw(st.sampled_from([0.0, 3.0]))
-    w = random.integers(1, 4, n_rows) if draw(st.booleans()) else np.ones(n_rows)
-    return strategies.Rows(X, ["abc"[k] for k in columns], w.astype(float))
-
-
-def fitted_by_sklearn(rows, priors):
-    """Return what scikit-learn fits, with these priors: its own would weigh the covariances."""
-    times = rows.w.astype(int)
-    model = LinearDiscriminantAnalysis(solver="lsqr")
-    model.fit(np.repeat(rows.X, times, axis=0), np.repeat(rows.y, times))
-    shares = zip(model.classes_.tolist(), model.priors_, strict=True)
-    shift = np.log([laws.prior_of(priors, *each) for each in shares] / model.priors_)
-    # Of two classes it keeps the difference.
-    model.intercept_ = model.intercept_ + (shift[1:] - shift[0] if len(shift) == 2 else shift)
-    return model
-
-
-@given(
-    st.data(),
-    overlapping_rows(),
-    st.sampled_from(["gram", "orthogonal"]),
-    st.booleans(),
-)
-def test_without_a_ridge_it_is_that_of_scikit_learn(data, rows, accumulator, intercept):
-    assume(len(set(rows.y)) > 1)
+@given(st.data(), st.integers(0, 2**32 - 1), st.sampled_from(["gram", "orthogonal"]), st.booleans())
+def test_without_a_ridge_it_is_that_of_scikit_learn(data, seed, accumulator, intercept):
+    """Of wines of two or three kinds, with weights that are numbers of rows."""
+    random, n_features, n_kinds = np.random.default_rng(seed), *data.draw(SIZES)
     # Equal priors shrink the means of three classes.
-    priors = data.draw(st.sampled_from(PRIORS if len(set(rows.y)) == 2 else UNSHRUNKEN))
+    priors = data.draw(st.sampled_from([*PRIORS, {}] if n_kinds == 2 else [*PRIORS[::2], {}]))
+    X, y = load_wine(return_X_y=True)
+    some = random.permutation(np.flatnonzero(y < n_kinds))[: random.integers(30, 80)]
+    labels, times = [str("abc"[kind]) for kind in y[some]], random.integers(1, 4, len(some))
+    rows = strategies.Rows(X[some, :n_features], labels, times.astype(float))
     model = LeastSquaresClassifier(0.0, accumulator, intercept, priors=priors)
     laws.learn_in_batches(model, rows, data, ask=True, singly=True)
-    expected = fitted_by_sklearn(rows, priors)
-    order = [model.classes.index(label) for label in expected.classes_.tolist()]
-    # Without the share of a class that has no row yet.
-    found, known = model.predict_proba_many(rows.X)[:, order], expected.predict_proba(rows.X)
-    found = found / found.sum(axis=1, keepdims=True)
-    # Small ones too, as far as rounding lets them.
+    # With other priors than the shares, scikit-learn would weigh the covariances by them.
+    expected = LinearDiscriminantAnalysis(solver="lsqr")
+    expected.fit(np.repeat(rows.X, times, axis=0), np.repeat(rows.y, times))
+    shares = list(zip(expected.classes_.tolist(), expected.priors_, strict=True))
+    known = expected.predict_proba(rows.X) / expected.priors_
+    known *= [laws.prior_of(priors, *each) for each in shares]
+    found = model.predict_proba_many(rows.X)[:, [model.classes.index(label) for label, _ in shares]]
+    # Without the share of a class that has no row yet. Small ones too, as far as rounding lets.
+    found, known = (each / each.sum(axis=1, keepdims=True) for each in (found, known))
     allowed = 1e-5 * (1.0 + np.abs(model.scores_many(rows.X)).max())
     np.testing.assert_allclose(found, known, rtol=allowed, atol=1e-9 * allowed)
-
-
-@given(overlapping_rows(max_rows=30), strategies.accumulators, st.floats(1e-2, 1e2), st.booleans())
-def test_a_ridge_is_added_to_the_scatter_within_classes(rows, accumulator, ridge, fit_intercept):
-    model = LeastSquaresClassifier(ridge, accumulator, fit_intercept)
-    model.learn_many(rows.X, rows.y, rows.w)
-    for model.priors in PRIORS:
-        laws.assert_is_batch_solution(model, rows)
-
-
-@given(strategies.cases("labels with priors"))
-def test_views_scores_probabilities_and_labels_agree(case):
-    rows, make = case
-    model, X = learnt(make, rows), rows.X.astype(float)
-    found, scores = model.scores_many(rows.X), X @ model.output_weights + model.intercept
-    allowed = 1e-8 * (1.0 + np.abs(X).max() * np.abs(model.output_weights).max(initial=0.0))
-    known = np.isfinite(model.intercept)
-    np.testing.assert_allclose(found[:, known], scores[:, known], atol=allowed)
-    assert (found[:, ~known] == -np.inf).all()
-    one = model.scores_one(rows.dicts()[0])
-    assert list(one) == list(model.classes)
-    np.testing.assert_allclose(np.array([*one.values()])[known], scores[0, known], atol=allowed)
-    probabilities = model.predict_proba_many(rows.X)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
-    laws.assert_absent_have_priors(model, probabilities, known)
-    assert f"{model.classes[0]}: probability" in model.debug_one(rows.dicts()[0])
-    predicted = [model.classes[column] for column in found.argmax(axis=1)]
-    assert list(model.predict_many(list(rows.dicts()))) == predicted
 
 
 @given(st.data(), strategies.cases("labels"))
@@ -128,22 +77,22 @@ def test_priors_change_at_any_time_and_only_answers(data, case):
     np.testing.assert_array_equal(again.scores_many(rows.X), model.scores_many(rows.X))
 
 
-@pytest.mark.parametrize("priors", [None, *PRIORS])
-def test_bad_priors_are_refused_and_change_nothing(priors):
-    model = laws.fitted(LeastSquaresClassifier(priors=priors), [{"x": 1.0}, {"x": 2.0}], ["a", "b"])
-    for bad, error, message in (
-        ("balanced", ValueError, "priors='balanced' is not known. Pass None, \"learnt\""),
-        (True, ValueError, "priors=True is not known"),
-        ([0.5, 0.5], ValueError, r"priors=\[0.5, 0.5\] is not known"),
-        ({"a": 0.0}, ValueError, r"priors\['a'\]=0.0 must be finite and above 0"),
-        ({"a": -1.0}, ValueError, r"priors\['a'\]=-1.0"),
-        ({"a": np.nan}, ValueError, r"priors\['a'\]=nan"),
-        ({"a": "much"}, TypeError, r"priors\['a'\]='much' must be a number"),
-        ({None: 1.0}, ValueError, "A label in priors is None"),
-    ):
-        laws.assert_refused(lambda bad=bad: setattr(model, "priors", bad), model, message, error)
-        with pytest.raises(error, match=message):
-            LeastSquaresClassifier(priors=bad)
+test_messages_about_priors = laws.settings_refused(
+    LeastSquaresClassifier,
+    [
+        ({"priors": bad}, error, message)
+        for bad, error, message in (
+            ("balanced", ValueError, "priors='balanced' is not known. Pass None, \"learnt\""),
+            (True, ValueError, "priors=True is not known"),
+            ([0.5, 0.5], ValueError, r"priors=\[0.5, 0.5\] is not known"),
+            ({"a": 0.0}, ValueError, r"priors\['a'\]=0.0 must be finite and above 0"),
+            ({"a": -1.0}, ValueError, r"priors\['a'\]=-1.0"),
+            ({"a": np.nan}, ValueError, r"priors\['a'\]=nan"),
+            ({"a": "much"}, TypeError, r"priors\['a'\]='much' must be a number"),
+            ({None: 1.0}, ValueError, "A label in priors is None"),
+        )
+    ],
+)
 
 
 def test_priors_are_a_setting_like_others():
@@ -153,40 +102,32 @@ def test_priors_are_a_setting_like_others():
     assert model.priors == model.clone().priors == model.empty().priors == {"b": 3.0}
     with pytest.raises(ValueError, match=r"priors: {'b': 3.0} and None"):
         model.merge(LeastSquaresClassifier())
-    assert not model.predict_proba_one({"a": 1.0})
     assert model.output_weights.shape == (0, 0)
     assert model.variance_one({"a": 1.0}) == {}
     model.learn_one({"a": 1.0}, "b")
-    with pytest.raises(ValueError, match=r"Set priors=None first"):
-        model.variance_one({"a": 1.0})
-    with pytest.raises(ValueError, match=r"Set priors=None first"):
-        model.variance_many([{"a": 1.0}])
+    for ask, rows in ((model.variance_one, {"a": 1.0}), (model.variance_many, [{"a": 1.0}])):
+        with pytest.raises(ValueError, match=r"Set priors=None first"):
+            ask(rows)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_new_class_is_found_after_five_rows(fit_intercept):
     """Its mean is mostly noise, in 100 features; after many rows hardly anything is shrunk."""
-    random = np.random.default_rng(0)
+    random, answers = np.random.default_rng(0), []
     centres, y = 1.0 + 0.4 * random.normal(size=(6, 100)), random.integers(0, 6, 8000)
     X = centres[y] + random.normal(size=(8000, 100))
     model = LeastSquaresClassifier(1.0, fit_intercept=fit_intercept)
     known, new = np.flatnonzero(y[:5000] < 5), np.flatnonzero(y[:5000] == 5)
-    model.learn_many(X[known], y[known])
-    wanted, right, answers = y[5000:], {}, {}
-    for rows in new[:5], new[5:]:
+    for rows in np.append(known, new[:5]), new[5:]:
         model.learn_many(X[rows], y[rows])
         for model.priors in {}, "equal":
-            each = len(rows), model.priors == "equal"
-            answers[each] = model.predict_many(X[5000:])
-            right[each] = answers[each] == wanted
-            assert right[each][wanted < 5].mean() > 0.98
-    few, many = [
-        [right[n, shrunken][wanted == 5].mean() for shrunken in (False, True)]
-        for n in (5, len(new) - 5)
-    ]
-    assert few[0] < 0.5 < 0.8 < few[1]
+            answers.append(model.predict_many(X[5000:]))
+    is_new, are_right = y[5000:] == 5, np.array(answers) == y[5000:]
+    assert are_right[:, ~is_new].mean(axis=1).min() > 0.98
+    few, few_shrunken, *many = are_right[:, is_new].mean(axis=1)
+    assert few < 0.5 < 0.8 < few_shrunken
     assert min(many) > 0.95
-    assert (answers[len(new) - 5, False] != answers[len(new) - 5, True]).mean() < 0.001
+    assert (answers[2] != answers[3]).mean() < 0.001
 
 
 @pytest.mark.filterwarnings("ignore:t is")
@@ -212,12 +153,9 @@ def test_a_class_that_has_faded_out_counts_until_its_digits_are_gone(fit_interce
 PRIOR = {"ok": 0.9, "fault": 0.1}
 
 
-def before_the_first_fault(model=None, n_rows=5):
-    """Return a model that has learnt rows of one of two classes of which it knows the priors."""
-    model = LeastSquaresClassifier(priors=PRIOR) if model is None else model
-    for value in range(n_rows):
-        model.learn_one({"rms": float(value)}, "ok")
-    return model
+def before_the_first_fault(model):
+    """Return a model that has learnt rows of one class."""
+    return laws.fitted_by_row(model, [{"rms": float(value)} for value in range(5)], ["ok"] * 5)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +172,7 @@ def test_a_class_without_rows_has_its_prior(wrapper):
     assert model.predict_proba_one(x)["fault"] > 0.8
 
 
-def test_classes_without_rows_leave_their_share_as_they_come_and_go():
+def test_classes_without_rows_leave_their_share_to_others():
     x, prior = {"rms": 50.0}, {"a": 0.5, "b": 0.25, "ok": 0.25}
     model = before_the_first_fault(LeastSquaresClassifier(priors=prior))
     assert (model + model).predict_proba_one(x) == {"ok": 0.25, "a": 0.5, "b": 0.25}
@@ -242,13 +180,6 @@ def test_classes_without_rows_leave_their_share_as_they_come_and_go():
     assert "ok: probability 0.25000" in model.debug_one(x)
     with pytest.raises(ValueError, match=r"priors name 'a', .*of which no row was learnt"):
         export.to_sklearn(model)
-    # A label without a prior counts as one.
-    model.learn_one({"rms": 9.0}, "unnamed")
-    found = model.predict_proba_one({"rms": 9.0})
-    assert list(found) == ["ok", "unnamed", "a", "b"]
-    assert (found["a"], found["b"]) == (0.25, 0.125)
-    assert sum(found.values()) == pytest.approx(1.0)
-    model.unlearn_one({"rms": 9.0}, "unnamed")
     # A row without weight tells nothing about its class either.
     model.learn_one(x, "a", w=0.0)
     for same in (model, export.answers_only(model)):
@@ -260,42 +191,6 @@ def test_classes_without_rows_leave_their_share_as_they_come_and_go():
     for priors in (PRIOR, "equal", {}):
         assert LeastSquaresClassifier(priors=priors).predict_proba_one(x) == {}
         assert LeastSquaresClassifier(priors=priors).predict_proba_many(np.ones((2, 1))).size == 0
-
-
-@pytest.mark.parametrize("wrapper", [None, CalibratedClassifier, DriftAwareClassifier])
-def test_progressive_probabilities_of_classes_without_rows(wrapper):
-    """They are those of the loop: before its first row, a class has its prior."""
-    random = np.random.default_rng(0)
-    X = pd.DataFrame(random.normal(size=(40, 2)), columns=["a", "b"])
-    y = np.where(np.arange(40) < 20, "ok", np.where(X["a"] > 0.0, "fault", "other"))
-    batch = LeastSquaresClassifier(1.0, priors=PRIOR | {"never": 0.5})
-    batch = batch if wrapper is None else wrapper(batch)
-    loop, expected = copy.copy(batch), []
-    for x, label in zip(X.to_dict("records"), y, strict=True):
-        expected.append(loop.predict_proba_one(x))
-        loop.learn_one(x, label)
-    for found in (
-        copy.copy(batch).predict_proba_learn_many(X.to_dict("records"), y),
-        copy.copy(batch).predict_proba_learn_many(X, y).to_dict("records"),
-    ):
-        for row, known in zip(found, expected, strict=True):
-            assert row == pytest.approx({label: known.get(label, 0.0) for label in row}, abs=1e-7)
-            assert known.keys() <= row.keys()
-            assert list(row)[-1:] in ([], ["never"])
-
-
-def test_classes_without_weight_and_of_one_row():
-    model = LeastSquaresClassifier(1.0, priors="equal")
-    model.learn_one({"x": 1.0}, "none", w=0.0)
-    assert model.predict_proba_one({"x": 1.0}) == {"none": 1.0}
-    model.learn_one({"x": 1.0}, "one")
-    assert model.predict_proba_one({"x": 1.0}) == {"none": 0.0, "one": 1.0}
-    assert model.margin_one({"x": 1.0}) == np.inf
-    model.learn_one({"x": 3.0}, "other")
-    assert model.predict_proba_one({"x": 2.0}) == pytest.approx(
-        {"none": 0.0, "one": 0.5, "other": 0.5}
-    )
-    assert model.predict_one({"x": 2.9}) == "other"
 
 
 @given(
@@ -318,12 +213,7 @@ def test_images_follow_the_priors_of_the_linear_layer():
     made = ShallowConvClassifier.from_preset("digits", priors="equal")
     assert model.classifier.priors == made.priors == made.classifier.priors == "equal"
     probabilities, scores = model.predict_proba_many(images), model.scores_many(images)
-    expected = np.exp(scores - scores.max(axis=1, keepdims=True))
-    np.testing.assert_allclose(probabilities, expected / expected.sum(axis=1, keepdims=True))
-    one = model.predict_proba_one({"image": images[0]})
-    np.testing.assert_allclose([*one.values()], probabilities[0], atol=1e-7)
-    before = model.predict_proba_learn_many(images, digits_network.LABELS[60:80])
-    np.testing.assert_allclose(before[0], probabilities[0], atol=1e-7)
+    np.testing.assert_allclose(probabilities, softmax(scores, axis=1))
     model.priors = None
     assert model.scores_many(images).max() < 3.0
 
@@ -342,8 +232,8 @@ def test_a_class_that_is_shrunk_to_the_mean_makes_no_difference():
 # Single rows, which compiled code answers where it is.
 
 
-def assert_answered_as_a_batch(model, x):
-    """Assert that single answers, also when asked again, are those of a batch."""
+def assert_answers_agree(model, x):
+    """Assert that single answers, asked again too, are those of a batch and of the weights."""
     scores, told = model.scores_one(x), model.predict_proba_one(x)
     known, probabilities = model.scores_many([x])[0], model.predict_proba_many([x])[0]
     finite = [abs(score) for score in known.values() if np.isfinite(score)]
@@ -353,9 +243,19 @@ def assert_answered_as_a_batch(model, x):
     for found in (told, model.predict_proba_one(x)):
         assert [*found] == [*probabilities]
         assert [*found.values()] == pytest.approx([*probabilities.values()], abs=allowed)
+    assert model.predict_many([x]) == [max(known, key=known.get)]
     assert scores[model.predict_one(x)] == max(scores.values())
     highest = sorted(scores.values())[-2:]
     assert model.margin_one(x) == (highest[1] - highest[0] if len(highest) > 1 else 0.0)
+    view = copy.deepcopy(model)
+    values, weights = [x.get(name, 0.0) for name in view.feature_names], view.output_weights
+    allowed = 1e-8 * (1.0 + np.abs(values).max() * np.abs(weights).max() + max(finite, default=0.0))
+    expected = values @ weights + view.intercept
+    np.testing.assert_allclose([*known.values()], expected, rtol=0.0, atol=allowed)
+    assert sum(told.values()) == pytest.approx(1.0)
+    if model.priors is not None and view.statistics().weight:
+        rows = np.array([[*told.values()]])
+        laws.assert_absent_have_priors(model, rows, np.isfinite(expected))
 
 
 def one_unlearnt(model):
@@ -409,7 +309,7 @@ def test_single_rows_are_answered_as_batches_are(data, labels, seed, settings):
         row = means[column] + random.normal(size=len(names))
         x = dict(zip(names, row.tolist(), strict=True))
         if step:
-            assert_answered_as_a_batch(model, x)
+            assert_answers_agree(model, x)
         model.learn_one(
             x, labels[column], draw(st.sampled_from([1.0] * 6 + [0.5, 2.0, 0.0, 1e-21]))
         )

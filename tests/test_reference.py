@@ -96,11 +96,7 @@ def words():
     return rows
 
 
-def passengers():
-    return [({"month": float(x["month"].month)}, float(y)) for x, y in datasets.AirlinePassengers()]
-
-
-# Linear models: forms, ridges, scalings, forgetting, priors
+# Linear models, whose ridges are chosen
 
 
 def table(rows, names):
@@ -118,12 +114,12 @@ def linear(model):
     }
 
 
-def row_by_row(model, rows, w=None):
-    """Learn rows one by one; return the probabilities of every row before it was learnt."""
+def row_by_row(model, rows):
+    """Learn rows one by one; return the probabilities of every third before it was learnt."""
     before = []
-    for number, (x, y) in enumerate(rows):
+    for x, *learnt in rows:
         before.append(model.predict_proba_one(x))
-        model.learn_one(x, y, 1.0 if w is None else w[number])
+        model.learn_one(x, *learnt)
     return table(before[::3], model.classes)
 
 
@@ -153,39 +149,21 @@ def regressor(**settings):
 def classifier_row_by_row(**settings):
     """Answer and learn single rows with weights."""
     X, y = iris()
-    model, rows = LeastSquaresClassifier(**settings), [dict(enumerate(x)) for x in X[:110].tolist()]
-    weights = [1.0 + number % 3 for number in range(len(rows))]
-    before = row_by_row(model, list(zip(rows, y.tolist(), strict=False)), weights)
-    return linear(model) | {"before": before}
+    model, weights = LeastSquaresClassifier(**settings), 1.0 + np.arange(110) % 3
+    rows = zip(map(dict, map(enumerate, X.tolist())), y.tolist(), weights.tolist(), strict=False)
+    return {"before": row_by_row(model, rows)} | linear(model)
 
 
 FORMS = [{}, {"accumulator": "orthogonal"}, {"accumulator": "recursive"}]
 SETTINGS = [
-    *({**form, "ridge": ridge} for form in FORMS for ridge in (1.0, "auto", "paper")),
-    *({**form, "ridge": 0.0} for form in FORMS[:2]),
-    *({**form, "ridge": 0.1, "scaling": "standard"} for form in FORMS),
+    *({**form, "ridge": "auto"} for form in FORMS),
     *({**form, "ridge": "auto", "scaling": None} for form in FORMS[:2]),
-    *({**form, "ridge": 0.5, "forgetting_factor": 0.98} for form in FORMS),
-    *({**form, "ridge": 2.0, "fit_intercept": False} for form in FORMS),
     {"ridge": KFold(5)},
     {"ridge": KFold(4), "scaling": "standard"},
     {"ridge": "auto", "forgetting_factor": 0.99},
-    {"ridge": 0.5, "half_life": 30.0},
     {"ridge": "auto", "fit_intercept": False},
 ]
-PRIORS = [
-    {"priors": "learnt"},
-    {"priors": "equal", "ridge": 1.0, "accumulator": "recursive"},
-    {"priors": {"setosa": 1.0, "virginica": 3.0, "versicolor": 0.5}, "accumulator": "orthogonal"},
-]
-BY_ROW = [
-    {},
-    {"ridge": 1.0},
-    {"accumulator": "recursive"},
-    {"accumulator": "recursive", "ridge": 1.0, "forgetting_factor": 0.97},
-    {"accumulator": "orthogonal", "ridge": 0.5, "scaling": "standard"},
-    {"ridge": "paper", "priors": "equal"},
-]
+BY_ROW = [{}, {"accumulator": "recursive"}]
 
 
 # Hidden units, windows, images
@@ -238,24 +216,13 @@ def stream_classifier(rows, **settings):
     return {"before": before, "probabilities": after}
 
 
-def stream_with_late_labels():
-    rows, model = stream(datasets.Phishing, 150), StreamClassifier()
-    before = []
-    for number, (x, _) in enumerate(rows):
-        before.append(model.predict_proba_one(x))
-        if number >= 7 and number % 10:
-            model.learn_one(*rows[number - 7])
-    return {"probabilities": table(before, (False, True))[::3]}
-
-
-def stream_regressor(rows, delay=0, **settings):
-    """Answer rows with intervals, learn each `delay` rows later, then learn a batch."""
+def stream_regressor(rows, **settings):
+    """Answer rows with intervals, and learn them one by one, then a batch."""
     model, before = StreamRegressor(**settings), []
-    for number, (x, _) in enumerate(rows[:-60]):
+    for x, y in rows[:-60]:
         normal = model.predict_one(x, with_dist=True)
         before.append([normal.mu, normal.sigma, *model.predict_interval_one(x, level=0.7)])
-        if number >= delay:
-            model.learn_one(*rows[number - delay])
+        model.learn_one(x, y)
     X, y = [x for x, _ in rows[-60:]], [target for _, target in rows[-60:]]
     batch = model.predict_learn_many(X[:40], y[:40])
     # Infinite deviations at first.
@@ -265,7 +232,7 @@ def stream_regressor(rows, delay=0, **settings):
 ENTRIES = {
     f"{function.__name__}({settings})": partial(function, **settings)
     for function, table_ in (
-        (classifier, SETTINGS + PRIORS),
+        (classifier, SETTINGS),
         (regressor, SETTINGS),
         (classifier_row_by_row, BY_ROW),
     )
@@ -284,11 +251,8 @@ ENTRIES |= {
     "phishing sites": lambda: stream_classifier(stream(datasets.Phishing, 200)),
     "image segments": lambda: stream_classifier(stream(datasets.ImageSegments, 160), seed=5),
     "texts and gaps": lambda: stream_classifier(words()),
-    "late labels": stream_with_late_labels,
     "approval": lambda: stream_regressor(stream(datasets.TrumpApproval, 180)),
-    "late approval": lambda: stream_regressor(stream(datasets.TrumpApproval, 180), delay=6),
     "weights": lambda: stream_regressor(stream(datasets.ChickWeights, 180), seed=2),
-    "passengers": lambda: stream_regressor(passengers()),
 }
 
 

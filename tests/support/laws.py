@@ -32,9 +32,6 @@ BLOCKS = {
 EPS = np.finfo(np.float64).eps
 LARGEST = 1e9
 """No drawn rows have a larger sum of squares."""
-COPIES = pytest.mark.parametrize(
-    "copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
-)
 
 
 BAD_ROWS = pytest.mark.parametrize(
