@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from contextlib import contextmanager
 
 PATIENCE = 600.0
@@ -37,7 +38,10 @@ def forked(act):
 
     An error is printed.
     """
-    process = os.fork()
+    with warnings.catch_warnings():
+        # Threads may run beside it.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process = os.fork()
     if process:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     try:
