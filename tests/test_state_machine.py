@@ -258,25 +258,19 @@ class Calls(RuleBasedStateMachine):
         learn(X, [row.y for row in rows], None if set(w) == {1.0} else np.array(w), t=t)
 
     @few_rows
-    @rule(data=st.data(), seed=SEEDS, n_rows=st.integers(1, 6))
-    def learn_rows(self, data, seed, n_rows):
-        form = data.draw(st.sampled_from(self.forms))
-        self.learn(self.model, self.truth, seed, n_rows, form)
+    @rule(data=st.data(), seed=SEEDS, n_rows=st.integers(1, 6), in_turns=st.booleans())
+    def learn_rows(self, data, seed, n_rows, in_turns):
+        """Learn a batch, or rows in turns with questions."""
+        form = "one" if in_turns else data.draw(st.sampled_from(self.forms))
+        for number in range(n_rows if in_turns else 1):
+            if in_turns:
+                self.ask(seed + number)
+            self.learn(self.model, self.truth, seed + number, 1 if in_turns else n_rows, form)
 
-    @few_rows
-    @rule(seed=SEEDS, n_rows=st.integers(1, 6))
-    def predict_and_learn_in_turns(self, seed, n_rows):
-        for number in range(n_rows):
-            self.ask(seed + number)
-            self.learn(self.model, self.truth, seed + number, 1, "one")
-
-    @rule()
-    def a_new_feature_will_come(self):
-        self.width = min(self.width + 1, len(self.names))
-
-    @rule()
-    def a_new_class_will_come(self):
-        self.n_labels = min(self.n_labels + 1, len(LABELS))
+    @rule(what=st.sampled_from(["feature", "class"]))
+    def something_new_will_come(self, what):
+        self.width = min(self.width + (what == "feature"), len(self.names))
+        self.n_labels = min(self.n_labels + (what == "class"), len(LABELS))
 
     @rule(data=st.data(), seed=SEEDS, one=st.booleans(), share=st.sampled_from([1.0, 1.0, 0.5]))
     def unlearn_rows(self, data, seed, one, share):

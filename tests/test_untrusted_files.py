@@ -5,16 +5,13 @@ import io
 import json
 import os
 import pickle
-import signal
 import sys
-import time
-import traceback
 import tracemalloc
 import zipfile
 from collections import Counter
-from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
+from itertools import product
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -26,6 +23,7 @@ from onlinels.saving.description import KINDS_BY_NAME, MAX_COMPUTED_BYTES, RIVER
 from support import savable_models, version_4
 from support.forged_numbers import all_forgeries, some_forgeries
 from support.laws import saved
+from support.processes import forked
 from support.strategies import examples
 from support.untrusted_files import (
     BLOCK,
@@ -35,7 +33,6 @@ from support.untrusted_files import (
     genuine,
     members_of,
     places,
-    rewritten,
     with_array,
     within,
     zip_of,
@@ -80,47 +77,34 @@ def use(model, name):
             tried(getattr, model, each)
 
 
-def read(content, path, name):
-    """Read a file, and use what it holds: "read" or "refused"; all else is a failure."""
-    path.write_bytes(content)
-    refusal = model = None
-    tracemalloc.start()
-    started = time.process_time()
+def outcome(load, source, name):
+    """Load a file and use what it holds; return "read", or why it is refused: all else fails."""
     try:
-        model = onlinels.load(path)
-    except ValueError as error:
-        refusal = error
-    finally:
-        allocated = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    # No assertion on a clock, but on whether it comes back at all.
-    assert time.process_time() - started < 60.0
+        model = load(source)
+    except ValueError as refusal:
+        error = refusal
+        while error is not None:
+            assert not isinstance(error, (MemoryError, SystemError))
+            error = error.__cause__ or error.__context__
+        return str(refusal)
+    use(model, name)
+    return "read"
+
+
+def load_within_bounds(path):
+    """Load a file; fail if that takes much memory, or leaves the file open while errors live."""
+    content = path.read_bytes()
     # Input weights that are not in the file are drawn from a seed, or made of images.
     computes = any(name in content for name in (b"DrawnWeights", b"ImageLandmarks"))
     computed = 2 * MAX_COMPUTED_BYTES if computes else 0
-    assert allocated <= FIXED_BYTES + FACTOR * len(content) + computed
-    if refusal is None:
-        use(model, name)
-        return "read"
-    assert str(refusal).startswith(f"{path} ")
-    assert_no_crash(refusal)
-    return "refused"
-
-
-def assert_no_crash(error):
-    """Assert that no error, and none that it came from, is one of memory or of compiled code."""
-    while error is not None:
-        assert not isinstance(error, (MemoryError, SystemError))
-        error = error.__cause__ or error.__context__
-
-
-def assert_refused(content, path):
-    assert read(content, path, "gram, {}") == "refused"
-
-
-@pytest.fixture(scope="module")
-def one_path(tmp_path_factory):
-    return tmp_path_factory.mktemp("hostile") / "model.npz"
+    tracemalloc.start()
+    try:
+        return onlinels.load(path)
+    finally:
+        allocated = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert allocated <= FIXED_BYTES + FACTOR * len(content) + computed
+        assert n_open_within(path.parent) == 0
 
 
 def n_open_within(folder):
@@ -130,17 +114,17 @@ def n_open_within(folder):
     return sum(path.startswith(os.path.realpath(folder) + os.sep) for path in paths)
 
 
-def test_damage_is_said_once_and_the_file_is_closed_while_its_error_is_held(tmp_path):
-    path = tmp_path / "model.npz"
-    onlinels.HiddenLayer(50, bias=True).save(path)
-    content = bytearray(path.read_bytes())
-    # In the middle of the numbers.
-    content[400] ^= 1
+def is_read(content, path, name="gram, {}"):
+    """Tell whether a file is read, or else refused by an error that names it once."""
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"cannot be read.*Bad CRC-32") as raised:
-        onlinels.load(path)
-    assert str(raised.value).count(str(path)) == 1
-    assert n_open_within(tmp_path) == 0
+    found = outcome(load_within_bounds, path, name)
+    assert found == "read" or (found.startswith(f"{path} ") and found.count(str(path)) == 1)
+    return found == "read"
+
+
+@pytest.fixture(scope="module")
+def one_path(tmp_path_factory):
+    return tmp_path_factory.mktemp("hostile") / "model.npz"
 
 
 # -- files changed at random -----------------------------------------------------------------------
@@ -164,36 +148,31 @@ VALUES = (
     *({"object": name, "state": {}} for name in ("Thread", "Lock", "Power")),
     *({"bytes": "zz"}, {"bytes": "ff" * 60}, {"scalar": ["|O", 1]}, {"datetime": "yesterday"}),
 )
-
-
-def one_of(draw, things):
-    return draw(st.sampled_from(things))
-
-
-def any_number(draw):
-    """Return one of `NUMBERS`, or one beside it."""
-    return max(0, one_of(draw, NUMBERS) + draw(st.integers(-1, 1)))
-
-
-def as_bytes(draw, number):
-    """Return a number in a width and an order of bytes, whether it fits or not."""
-    width = one_of(draw, (1, 2, 4, 4, 4, 8, 8))
-    return (number % 256**width).to_bytes(width, one_of(draw, ("big", "little")))
+any_number = st.builds(
+    lambda number, beside: max(0, number + beside), st.sampled_from(NUMBERS), st.integers(-1, 1)
+)
+any_bytes = st.builds(
+    # In a width and an order of bytes, whether it fits or not.
+    lambda number, width, order: (number % 256**width).to_bytes(width, order),
+    any_number,
+    st.sampled_from((1, 2, 4, 4, 4, 8, 8)),
+    st.sampled_from(("big", "little")),
+)
 
 
 def lie(draw, members):
     """Return a file whose description has one or two entries replaced or taken out."""
     said = json.loads(members[DESCRIPTION])
     for _ in range(draw(st.integers(1, 2))):
-        path = one_of(draw, list(places(said)))
-        holder, kind = within(said, path[:-1]), draw(st.integers(0, 3))
-        if kind == 0:
-            del holder[path[-1]]
-        else:
-            other = within(said, one_of(draw, list(places(said))))
-            values = any_number(draw), one_of(draw, VALUES), other
+        path = draw(st.sampled_from([*places(said)]))
+        holder, is_kept = within(said, path[:-1]), draw(st.integers(0, 3))
+        if is_kept:
+            others = st.sampled_from([*places(said)]).map(lambda path: within(said, path))
+            new = draw(st.one_of(any_number, st.sampled_from(VALUES), others))
             # Copied, since the next change may be made inside it.
-            holder[path[-1]] = copy.deepcopy(values[kind - 1])
+            holder[path[-1]] = copy.deepcopy(new)
+        else:
+            del holder[path[-1]]
     return described(members, said)
 
 
@@ -203,43 +182,41 @@ def other_bytes(draw, members):
     for _ in range(draw(st.integers(1, 3))):
         n = len(content)
         # Headers lie at both ends, where numbers begin at multiples of 4.
-        start, end = one_of(draw, ((0, min(n, 96)), (max(0, n - 384), n), (0, n)))
-        at = draw(st.integers(start, end)) & one_of(draw, (-4, -1))
-        some = one_of(draw, (as_bytes(draw, any_number(draw)), draw(st.binary(max_size=16))))
-        content[at : at + one_of(draw, (0, len(some), draw(st.integers(0, n))))] = some
+        start, end = draw(st.sampled_from([(0, min(n, 96)), (max(0, n - 384), n), (0, n)]))
+        at = draw(st.integers(start, end)) & draw(st.sampled_from((-4, -1)))
+        some = draw(st.one_of(any_bytes, st.binary(max_size=16)))
+        content[at : at + draw(st.sampled_from((0, len(some), n // 2)) | st.integers(0, n))] = some
     return bytes(content)
 
 
 @given(data=st.data())
 @examples(150)
 def test_hostile_files_are_read_or_refused_within_their_bounds(one_path, data):
-    name, craft = one_of(data.draw, MODELS), one_of(data.draw, [lie, lie, other_bytes])
+    name = data.draw(st.sampled_from(MODELS))
+    craft = data.draw(st.sampled_from([lie, lie, other_bytes]))
     content = craft(data.draw, genuine(name))
-    if read(content, one_path, name) == "refused":
+    if not is_read(content, one_path, name):
         with pytest.raises(ValueError, match=r"^<bytes> (cannot be read|is of format)"):
             onlinels.loads(content)
     elif craft is other_bytes:
         # Only what nobody reads has changed, such as the time of a member.
         again = members_of(onlinels.dumps(onlinels.loads(content)))
         assert again[DESCRIPTION] == genuine(name)[DESCRIPTION]
-    assert n_open_within(one_path.parent) == 0
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_genuine_files_are_read_and_those_cut_anywhere_refused(one_path, name):
     content = zip_of(genuine(name))
-    assert read(content, one_path, name) == "read"
+    assert is_read(content, one_path, name)
     n_bytes = len(content)
     for end in {*range(0, n_bytes, max(1, n_bytes // 20)), *range(n_bytes - 9, n_bytes)}:
-        assert read(content[:end], one_path, name) == "refused", end
+        assert not is_read(content[:end], one_path, name), end
 
 
 # -- every saved number of every class -------------------------------------------------------------
 
 N_PARTS = 20
 """Parts of the exhaustive forgery, which several processes can share."""
-SECONDS = 600
-"""Time for all of a part: it comes back at all."""
 MOST_BYTES = 1 << 30
 """Memory that a process may ask for beside that which it has."""
 
@@ -247,43 +224,6 @@ CLASSES_WITHOUT_NUMBERS = {"Draft", "Embedding", "Lock", "PackedSymmetric"}
 CLASSES_WITHOUT_NUMBERS |= {"LeastSquaresClassifier", "LeastSquaresRegressor"}
 CLASSES_WITHOUT_NUMBERS |= {"LeastSquaresMultiTargetRegressor", "FoldedStatistics"}
 """Classes of the package that hold other objects and texts only, or are in files of format 3."""
-
-
-def outcome(forgery):
-    """Read a file and use its model: tell whether it was read or refused."""
-    refusal = None
-    try:
-        model = onlinels.loads(forgery.content())
-    except ValueError as error:
-        refusal = error
-    if refusal is not None:
-        assert_no_crash(refusal)
-        return "refused"
-    use(model, forgery.model)
-    return "read"
-
-
-def read_in_a_process(forgeries, path):
-    """Read files in a process that may crash, loop, or ask for memory; return the outcomes."""
-    process = os.fork()
-    if process:
-        assert os.waitpid(process, 0)[1] == 0, path.read_text()
-        return Counter(json.loads(path.read_text()))
-    try:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(SECONDS)
-        np.seterr(all="ignore")
-        limit_memory()
-        counts = Counter()
-        for forgery in forgeries:
-            # What it had begun is known then.
-            path.write_text(str(forgery))
-            counts[outcome(forgery)] += 1
-        path.write_text(json.dumps(counts))
-    except BaseException:
-        path.write_text(f"{forgery}: {traceback.format_exc()}")
-        os._exit(1)
-    os._exit(0)
 
 
 def limit_memory():
@@ -301,22 +241,107 @@ def limit_memory():
     "part", [None, *(pytest.param(part, marks=pytest.mark.slow) for part in range(N_PARTS))]
 )
 def test_every_saved_number_of_every_class_may_be_forged(tmp_path, part):
+    """Files are read in a process that may crash, loop, or ask for memory."""
     forgeries = some_forgeries() if part is None else all_forgeries()[part::N_PARTS]
     classes = {each.name.rpartition(".")[0] for each in forgeries}
     own = {name for name in KINDS_BY_NAME if not name.startswith(RIVER)}
     assert own - classes == CLASSES_WITHOUT_NUMBERS
-    counts = read_in_a_process(forgeries, tmp_path / "begun")
-    # Neither reading nor refusing everything would be right.
-    assert min(counts["read"], counts["refused"]) > 0
+    begun = tmp_path / "begun"
+
+    def read_all():
+        np.seterr(all="ignore")
+        limit_memory()
+        counts = Counter()
+        for each in forgeries:
+            begun.write_text(str(each))
+            counts[outcome(onlinels.loads, each.content(), each.model) == "read"] += 1
+        # Neither reading nor refusing everything would be right.
+        assert min(counts[True], counts[False]) > 0
+
+    assert forked(read_all) == 0, begun.read_text()
 
 
-# -- parts that contradict others ------------------------------------------------------------------
+# -- known attacks ---------------------------------------------------------------------------------
 
 
-def state_of(described, kind):
-    """Return the state of the first object of a kind in a description."""
-    nodes = (within(described, path) for path in places(described))
-    return next(n["state"] for n in nodes if isinstance(n, dict) and n.get("object") == kind)
+def described(members, said):
+    """Return a file with a description, as it is or to be written in JSON."""
+    said = said if isinstance(said, bytes) else json.dumps(said).encode()
+    return zip_of(members | {DESCRIPTION: said})
+
+
+def with_model(model):
+    """Return what makes the description of a file tell of another model."""
+    return lambda members: described(members, json.loads(members[DESCRIPTION]) | {"model": model})
+
+
+def overlapping(members):
+    content = bytearray(zip_of(members))
+    # Entries of the zip file's directory, each of which says where a member begins.
+    first = content.index(b"PK\x01\x02")
+    second = content.index(b"PK\x01\x02", first + 4)
+    content[second + 42 : second + 46] = content[first + 42 : first + 46]
+    return bytes(content)
+
+
+def damaged(members):
+    content = bytearray(zip_of(members))
+    content[content.index(members[BLOCK]) + len(members[BLOCK]) // 2] ^= 1
+    return bytes(content)
+
+
+def shared():
+    """Describe objects that hold each other again and again."""
+    nodes = [{"object": "Power", "state": {"exponent": 2.0}}]
+    for number in range(1, 60):
+        both = {"tuple": [{"same": number - 1}, {"same": number - 1}]}
+        state = {"forgetting_factor": 1.0, "half_life": None, "now": None, "timed": both}
+        nodes.append({"object": "Clock", "state": state})
+    return nodes
+
+
+LOCK = {"object": "Lock", "state": {}}
+OF_ONE_HASH = [[sys.hash_info.modulus * number, 1] for number in range(8, 9_000)]
+BLOCKS = (
+    *(lambda block: b"", lambda block: block[:9], lambda block: block[:64]),
+    *(lambda block: block[:-8], lambda block: block + bytes(8)),
+    lambda block: block.replace(b"NUMPY", b"numpy"),
+    *(lambda block: block[:8] + b"\xff\xff" + block[10:], lambda block: block[:8] + b"\0\0"),
+)
+ATTACKS = {
+    "nothing": lambda members: b"",
+    "no members": lambda members: zip_of({}),
+    "only a description": lambda members: zip_of({DESCRIPTION: members[DESCRIPTION]}),
+    "a bomb": lambda members: zip_of(members | {DESCRIPTION: b" " * 10**7}, zipfile.ZIP_DEFLATED),
+    "a deep description": lambda members: described(members, b"[" * 10**5),
+    "a description that is a list": lambda members: described(members, b"[" * 900 + b"]" * 900),
+    "members that overlap": overlapping,
+    "damaged numbers": damaged,
+    **{
+        f"compressed, {method}": partial(zip_of, method=method)
+        for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+    },
+    "something before it": lambda members: bytes(9) + zip_of(members),
+    "an empty description": lambda members: described(members, {}),
+    "no JSON": lambda members: described(members, b"\xff\xfe"),
+    "not a number": lambda members: described(members, b'{"format": NaN}'),
+    "objects that hold each other": with_model(shared()),
+    "a name that is a lock": with_model({"dict": [[LOCK, 1]]}),
+    "a name that is a list": with_model({"dict": [[{"tuple": [[]]}, 1]]}),
+    "names of one hash": with_model({"dict": OF_ONE_HASH}),
+    "names of one hash, in a set": with_model({"set": [key for key, _ in OF_ONE_HASH]}),
+    **{
+        f"block {number}": lambda members, change=change: zip_of(
+            members | {BLOCK: change(members[BLOCK])}
+        )
+        for number, change in enumerate(BLOCKS)
+    },
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_known_attacks_are_refused(one_path, attack):
+    assert not is_read(ATTACKS[attack](genuine("gram, {}")), one_path)
 
 
 CONTRADICTIONS = [
@@ -363,122 +388,37 @@ CONTRADICTIONS = [
 @pytest.mark.parametrize(("name", "kind", "parts"), CONTRADICTIONS, ids=str)
 def test_parts_that_contradict_others_are_refused(one_path, name, kind, parts):
     said = json.loads(genuine(name)[DESCRIPTION])
-    state_of(said, kind).update(parts)
-    assert_refused(described(genuine(name), said), one_path)
+    nodes = (within(said, path) for path in places(said))
+    state = next(n["state"] for n in nodes if isinstance(n, dict) and n.get("object") == kind)
+    state.update(parts)
+    assert not is_read(described(genuine(name), said), one_path)
 
 
-@pytest.mark.parametrize("name", ["gram, {}", "orthogonal, {}", MODELS[6]])
-@pytest.mark.parametrize("change", [np.float32, np.int64, np.ascontiguousarray])
-def test_arrays_that_blas_would_write_to_as_copies_are_refused(one_path, name, change):
-    """The rows that are learnt later would be lost in silence."""
+def is_by_column(array):
+    return array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous
+
+
+MISFITS = [
+    # BLAS would write to copies of these: rows that are learnt later would be lost in silence.
+    *product(
+        ("gram, {}", "orthogonal, {}", MODELS[6]),
+        [is_by_column],
+        (np.float32, np.int64, np.ascontiguousarray),
+    ),
+    # The units of a factor, and the inverse without rows.
+    *product(
+        ["few rows, followed"],
+        [lambda array: array.shape == (130,) and array.any()],
+        (np.float32, lambda each: each[:-1], lambda each: each[:1]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "is_meant", "change"), MISFITS)
+def test_arrays_that_do_not_fit_are_refused(one_path, name, is_meant, change):
     for number, array in enumerate(arrays_of(genuine(name))):
-        if array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous:
-            assert_refused(with_array(genuine(name), number, change(array)), one_path)
-
-
-@pytest.mark.parametrize("change", [np.float32, lambda each: each[:-1], lambda each: each[:1]])
-def test_an_inverse_without_rows_that_does_not_fit_its_factor_is_refused(one_path, change):
-    name = "few rows, followed"
-    said = json.loads(genuine(name)[DESCRIPTION])
-    node = state_of(said, "LowRank")["without_rows"]
-    number = next(k for k, each in enumerate(array_nodes(said)) if each is node)
-    forged = change(arrays_of(genuine(name))[number])
-    assert_refused(with_array(genuine(name), number, forged), one_path)
-
-
-def test_names_of_one_hash_are_few(one_path):
-    modulus = sys.hash_info.modulus
-    few = {number * modulus: 1 for number in range(8, 60)}
-    onlinels.save(few, one_path)
-    assert onlinels.load(one_path) == few
-    pairs = [[modulus * number, 1] for number in range(8, 9_000)]
-    for model in ({"dict": pairs}, {"set": [key for key, _ in pairs]}):
-        rewritten(one_path, lambda said, model=model: said | {"model": model})
-        with pytest.raises(ValueError, match="names have the same hash"):
-            onlinels.load(one_path)
-
-
-def test_moments_keep_their_time_zone_or_are_refused():
-    noon = datetime(2024, 10, 26, 12)
-    kept = [noon, noon.replace(tzinfo=UTC), noon.replace(tzinfo=timezone(timedelta(hours=2)))]
-    found = onlinels.loads(onlinels.dumps(kept))
-    assert [each.isoformat() for each in found] == [each.isoformat() for each in kept]
-    for odd in (noon.replace(tzinfo=ZoneInfo("Europe/Berlin")), noon.replace(fold=1)):
-        with pytest.raises(TypeError, match="expected UTC, a fixed offset or no time zone"):
-            onlinels.dumps({"t": odd})
-
-
-# -- known attacks ---------------------------------------------------------------------------------
-
-
-def described(members, said):
-    """Return a file with a description, as it is or to be written in JSON."""
-    said = said if isinstance(said, bytes) else json.dumps(said).encode()
-    return zip_of(members | {DESCRIPTION: said})
-
-
-def with_model(members, model):
-    """Return a file whose description tells of another model."""
-    return described(members, json.loads(members[DESCRIPTION]) | {"model": model})
-
-
-def overlapping(members):
-    content = bytearray(zip_of(members))
-    # Entries of the zip file's directory, each of which says where a member begins.
-    first = content.index(b"PK\x01\x02")
-    second = content.index(b"PK\x01\x02", first + 4)
-    content[second + 42 : second + 46] = content[first + 42 : first + 46]
-    return bytes(content)
-
-
-def shared(members):
-    """Objects that hold each other again and again."""
-    nodes = [{"object": "Power", "state": {"exponent": 2.0}}]
-    for number in range(1, 60):
-        both = {"tuple": [{"same": number - 1}, {"same": number - 1}]}
-        state = {"forgetting_factor": 1.0, "half_life": None, "now": None, "timed": both}
-        nodes.append({"object": "Clock", "state": state})
-    return with_model(members, nodes)
-
-
-LOCK = {"object": "Lock", "state": {}}
-BLOCKS = (
-    *(lambda block: b"", lambda block: block[:9], lambda block: block[:64]),
-    *(lambda block: block[:-8], lambda block: block + bytes(8)),
-    lambda block: block.replace(b"NUMPY", b"numpy"),
-    *(lambda block: block[:8] + b"\xff\xff" + block[10:], lambda block: block[:8] + b"\0\0"),
-)
-ATTACKS = {
-    "nothing": lambda members: b"",
-    "no members": lambda members: zip_of({}),
-    "only a description": lambda members: zip_of({DESCRIPTION: members[DESCRIPTION]}),
-    "a bomb": lambda members: zip_of(members | {DESCRIPTION: b" " * 10**7}, zipfile.ZIP_DEFLATED),
-    "a deep description": lambda members: described(members, b"[" * 10**5),
-    "a description that is a list": lambda members: described(members, b"[" * 900 + b"]" * 900),
-    "members that overlap": overlapping,
-    **{
-        f"compressed, {method}": lambda members, method=method: zip_of(members, method)
-        for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
-    },
-    "something before it": lambda members: bytes(9) + zip_of(members),
-    "an empty description": lambda members: described(members, {}),
-    "no JSON": lambda members: described(members, b"\xff\xfe"),
-    "not a number": lambda members: described(members, b'{"format": NaN}'),
-    "objects that hold each other": shared,
-    "a name that is a lock": lambda members: with_model(members, {"dict": [[LOCK, 1]]}),
-    "a name that is a list": lambda members: with_model(members, {"dict": [[{"tuple": [[]]}, 1]]}),
-    **{
-        f"block {number}": lambda members, change=change: zip_of(
-            members | {BLOCK: change(members[BLOCK])}
-        )
-        for number, change in enumerate(BLOCKS)
-    },
-}
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_known_attacks_are_refused(one_path, attack):
-    assert_refused(ATTACKS[attack](genuine("gram, {}")), one_path)
+        if is_meant(array):
+            assert not is_read(with_array(genuine(name), number, change(array)), one_path)
 
 
 WORDS = [
@@ -495,7 +435,7 @@ def test_words_that_describe_no_arrays_of_the_model_are_refused(one_path, word):
     nodes = [*array_nodes(said)]
     for node in (nodes[0], nodes[-1]):
         before, node["array"] = node["array"], word
-        assert_refused(described(genuine("gram, {}"), said), one_path)
+        assert not is_read(described(genuine("gram, {}"), said), one_path)
         node["array"] = before
 
 
@@ -509,22 +449,15 @@ class Harm:
         return Path.touch, (Path("harm"),)
 
 
-ARRAYS = [
-    *(
-        b"",
-        b"no array",
-        pickle.dumps([1]),
-        b"\x93NUMPY",
-        header() + bytes(25),
-        header() + bytes(23),
-    ),
-    *(header(shape=shape) for shape in (f"({2**63},)", f"({2**32}, {2**32})", f"(0, {10**30})")),
-    *(header(shape=shape) + bytes(24) for shape in ("3.0", "(3", "(-1,)", f"({'1, ' * 65})")),
-    *(
-        header(kind, "(1,)") + bytes(8)
-        for kind in ("'|V8'", "'<M8[ns]'", "__import__('os').abort()")
-    ),
-    *(header("'<U500000000'", "()"), header("'<i3'") + bytes(9), header(order="'C'") + bytes(24)),
+SHAPES = "3.0", "(3", "(-1,)", f"({'1, ' * 65})"
+VAST_SHAPES = f"({2**63},)", f"({2**32}, {2**32})", f"(0, {10**30})"
+DTYPES = "'|V8'", "'<M8[ns]'", "'<i3'", "__import__('os').abort()"
+ARRAYS = [b"", b"no array", pickle.dumps([1]), b"\x93NUMPY", header("'<U500000000'", "()")]
+ARRAYS += [header(shape=shape) + bytes(24) for shape in SHAPES]
+ARRAYS += [header(shape=shape) for shape in VAST_SHAPES]
+ARRAYS += [header(dtype, "(1,)") + bytes(8) for dtype in DTYPES]
+ARRAYS += [header() + bytes(23), header() + bytes(25), header(order="'C'") + bytes(24)]
+ARRAYS += [
     header("'|O'", "(1,)") + pickle.dumps(np.array([Harm()], dtype=object)),
     header().replace(b"NUMPY\1", b"NUMPY\4") + bytes(24),
     b"\x93NUMPY\1\0" + (60_000).to_bytes(2, "little") + b" " * 60_000,
@@ -538,8 +471,8 @@ def test_members_that_are_no_arrays_of_the_model_are_refused(one_path, content, 
     one_path.write_bytes(zip_of(genuine("gram, {}")))
     version_4.in_version_4(one_path)
     members = members_of(one_path.read_bytes())
-    assert read(zip_of(members), one_path, "gram, {}") == "read"
+    assert is_read(zip_of(members), one_path)
     named = [name for name in members if name.endswith(".npy")]
     for name in {np.load(io.BytesIO(members[name])).ndim: name for name in named}.values():
-        assert_refused(zip_of(members | {name: content}), one_path)
+        assert not is_read(zip_of(members | {name: content}), one_path)
     assert not Path("harm").exists()

@@ -1,6 +1,7 @@
 """Raise an exception at points of one public call, and judge what it left behind."""
 
 import dis
+import os
 import pickle
 import random
 import sys
@@ -8,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from queue import Queue
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 import onlinels
-from support.processes import PATIENCE
+from support.processes import PATIENCE, forked
 
 PACKAGE = str(Path(onlinels.__file__).parent)
 ERRORS = KeyboardInterrupt, MemoryError
@@ -44,13 +45,13 @@ def exits(code: CodeType) -> frozenset[int]:
 
 
 class Points:
-    """Note the lines of the package that a call executes, and raise an error before one of them.
+    """Note the lines of the package that a call executes; before one of them do something.
 
     A line stands for its first time and, if it is executed again, for its last time.
     """
 
-    def __init__(self, at: int = 0, error: type[BaseException] = KeyboardInterrupt) -> None:
-        self.at, self.error, self.count, self.where = at, error, 0, ""
+    def __init__(self, at: int = 0, reach: Callable[[], Any] = lambda: None) -> None:
+        self.at, self.reach, self.count, self.where = at, reach, 0, ""
         self._times: dict[tuple[CodeType, int], list[int]] = {}
 
     @property
@@ -68,11 +69,11 @@ class Points:
             times[1:] = [self.count]
             if self.count == self.at:
                 self.where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
-                raise self.error(f"at line {self.at}")
+                self.reach()
         return self._step
 
     def run(self, call: Callable[[], Any]) -> bool:
-        """Make a call, and tell whether the error came out of it; a refusal is none."""
+        """Make a call, and tell whether an injected error came out of it; a refusal is none."""
         # Whoever traces otherwise (coverage) goes on afterwards.
         before = sys.gettrace()
         sys.settrace(self._enter)
@@ -80,7 +81,7 @@ class Points:
             call()
         except (ValueError, TypeError):
             pass
-        except self.error:
+        except ERRORS:
             return True
         finally:
             sys.settrace(before)
@@ -137,6 +138,30 @@ def elsewhere(call: Callable[[], Any]) -> Any:
     return answer
 
 
+def interrupt(is_known: Callable[[], bool]) -> None:
+    raise KeyboardInterrupt("injected")
+
+
+def run_out_of_memory(is_known: Callable[[], bool]) -> None:
+    raise MemoryError("injected")
+
+
+def fork_elsewhere(is_known: Callable[[], bool]) -> None:
+    """Let another thread fork; the new process finds what is known, or says that it was forked."""
+
+    def check() -> None:
+        try:
+            assert is_known()
+        except RuntimeError as error:
+            if "was forked" not in str(error):
+                raise
+
+    assert elsewhere(lambda: forked(check)) == 0
+
+
+WAYS = interrupt, run_out_of_memory, *([fork_elsewhere] if hasattr(os, "fork") else [])
+
+
 def assert_before_or_after(
     model: Any,
     act: Callable[[Any], Any],
@@ -145,10 +170,11 @@ def assert_before_or_after(
     most: int,
     seed: Any = 0,
 ) -> int:
-    """Interrupt an act at some of its lines; return at how many.
+    """Interrupt an act at some of its lines, or let another thread fork there; return how often.
 
     Afterwards the model tells what it would have told before the act, or after it, from another
-    thread too, and goes on so. If nothing was raised it is as after it.
+    thread too, and goes on so. If nothing was raised it is as after it. The new process may refuse
+    to use it instead, since it was forked.
     """
     begun = pickle.dumps(model)
 
@@ -165,20 +191,28 @@ def assert_before_or_after(
     outcomes = [outcome(pickle.loads(begun)), outcome(learn(pickle.loads(begun)))]
     twin, counted = pickle.loads(begun), Points()
     counted.run(lambda: act(twin))
-    places: Sequence[int] = counted.places
-    if most < len(places):
-        # Evenly, from another line on in each test.
-        step = len(places) / most
-        first = random.Random(str(seed)).random()
-        places = [places[int((first + k) * step)] for k in range(most)]
-    for number, at in enumerate(places):
-        twin, points = pickle.loads(begun), Points(at, ERRORS[number % len(ERRORS)])
+    for number, at in enumerate(spread(counted.places, most, seed)):
+        twin = pickle.loads(begun)
+        way = WAYS[number % len(WAYS)]
+        points = Points(at, partial(way, lambda twin=twin: known(outcome(twin), outcomes)))
         raised = points.run(lambda twin=twin: act(twin))
-        where = f"{points.error.__name__} at {at} of {counted.count} in {points.where}"
+        where = f"{way.__name__} at {at} of {counted.count} in {points.where}"
         assert_not_silenced()
         try:
             found = outcome(twin)
         except Exception as error:
             raise AssertionError(f"works on no more: {where}") from error
-        assert any(alike(found, each) for each in outcomes[1 - raised :]), where
-    return len(places)
+        assert known(found, outcomes[1 - raised :]), where
+    return min(most, len(counted.places))
+
+
+def spread(places: Sequence[int], most: int, seed: Any) -> Sequence[int]:
+    """Return at most so many places, evenly spread, from another one on for each seed."""
+    if most >= len(places):
+        return places
+    step, first = len(places) / most, random.Random(str(seed)).random()
+    return [places[int((first + k) * step)] for k in range(most)]
+
+
+def known(found: Any, outcomes: Sequence[Any]) -> bool:
+    return any(alike(found, each) for each in outcomes)
