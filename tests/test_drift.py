@@ -122,14 +122,13 @@ def test_recovers_from_a_change_before_which_nothing_is_lost(detector, keep, at_
 
 
 def test_an_error_that_falls_is_no_reason_to_forget():
-    model, detector = DriftAwareClassifier(LeastSquaresClassifier(), drift.ADWIN()), drift.ADWIN()
-    heard = []
+    mine, detector, told, heard = drift.ADWIN(), drift.ADWIN(), [], []
     for wrong in [True] * 300 + [False] * 300 + [True] * 100:
-        model._n_alarms += alarms(model.detector, wrong)
+        told.append(alarms(mine, wrong))
         detector.update(float(wrong))
         heard.append(detector.drift_detected)
     assert any(heard[:600])
-    assert model.n_alarms == sum(heard[600:]) >= 1
+    assert sum(told) == sum(heard[600:]) >= 1
 
 
 @laws.BAD_ROWS

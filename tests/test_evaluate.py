@@ -1,5 +1,6 @@
 """Progressive validation: river's values, from streams and tables; learning curves; delays."""
 
+import copy
 import datetime as dt
 import math
 from functools import partial
@@ -23,6 +24,7 @@ from river import (
     naive_bayes,
     utils,
 )
+from river.stream import simulate_qa
 from scipy import sparse
 
 from onlinels import (
@@ -187,45 +189,39 @@ def test_delays_and_moments_are_those_of_river(how):
 
 
 def equal_rows(n_rows=300):
-    """Return rows of few values, with weights, labels in runs, and random delays in `late`."""
+    """Return rows of few values, with weights, labels in runs, and what tells random delays."""
     random = np.random.default_rng(2)
-    late = random.exponential(20.0, n_rows).astype(int) + 1
+    late = iter((random.exponential(20.0, n_rows).astype(int) + 1).tolist())
     return [
         ({"a": float(random.integers(3))}, "xyz"[n // 15 % 3], {"w": random.choice([0.5, 2.0])})
         for n in range(n_rows)
-    ], late.tolist()
+    ], lambda x, y: next(late)
 
 
 @pytest.mark.parametrize("as_pipeline", [False, True])
 @pytest.mark.parametrize("max_waiting", [4096, 8])
 def test_rows_of_stream_models_have_keys_if_labels_are_late(as_pipeline, max_waiting):
-    """Each label is learnt with the forecast of its row, unless it was the oldest of too many."""
-    rows, late = equal_rows()
+    """Each label is learnt with the forecast of its row, unless it was the oldest of too many.
+
+    Keys are none that wait in the model.
+    """
     model = StreamClassifier(max_waiting=max_waiting)
-    expected, metric, due = model.clone(), metrics.CrossEntropy(), []
-    for number, (x, _, _) in enumerate((*rows, (None, None, None))):
-        for row in [row for row in due if x is None or row + late[row] <= number]:
-            due.remove(row)
-            x_of_row, y, options = rows[row]
-            key = {"key": row} if row in expected.waiting.keys else {}
-            expected.learn_one(x_of_row, y, options["w"], **key)
-        if x is not None:
-            expected.predict_proba_one(x, key=number)
-            due.append(number)
-            due.sort(key=lambda row: row + late[row])
-    delays = iter(late)
-    evaluated = compose.Select("a") | model if as_pipeline else model
-    progressive_val_score(iter(rows), evaluated, metric, delay=lambda x, y: next(delays))
-    assert (model.count, model.waiting.n_forecasts) == (300, 0)
-    assert dumps(model) == dumps(expected)
-
-
-def test_keys_of_an_evaluation_are_none_that_wait_in_the_model():
-    model, (rows, _) = StreamClassifier(), equal_rows(40)
     for key in (0, 7, "k", b"k"):
         model.predict_one({"a": 9.0}, key=key)
-    progressive_val_score(rows, model, metrics.Accuracy(), delay=5)
-    assert (model.count, model.waiting.keys) == (40, (0, 7, "k", b"k"))
+    expected = copy.deepcopy(model)
+    rows, delay = equal_rows()
+    for number, x, y, options in simulate_qa(rows, None, delay):
+        key = 8 + number
+        if y is None:
+            expected.predict_proba_one(x, key=key)
+        else:
+            key = key if key in expected.waiting.keys else None
+            expected.learn_one(x, y, options["w"], key=key)
+    (rows, delay), metric = equal_rows(), metrics.CrossEntropy()
+    evaluated = compose.Select("a") | model if as_pipeline else model
+    progressive_val_score(iter(rows), evaluated, metric, delay=delay)
+    assert (model.count, model.waiting.n_forecasts) == (300, 4 * (max_waiting > 8))
+    assert dumps(model) == dumps(expected)
 
 
 @given(
