@@ -4,7 +4,6 @@ Their memories are batch solutions. What they refuse changes nothing.
 """
 
 import copy
-import datetime
 import gc
 import lzma
 import math
@@ -615,28 +614,20 @@ def test_a_warning_that_is_an_error_leaves_a_model_that_learns(kind):
 GOOD = {"newer": 3.0, "newest": "text"}
 BAD_SAMPLES = [
     (["a"], "x is of type list"),
-    (None, "x is of type NoneType"),
     ({"a": np.inf}, r"x\['a'\] is inf"),
     ({"a": -1e151}, r"x\['a'\] is -1e\+151"),
     ({"a": 10**400}, r"x\['a'\] is a number beyond float64"),
     ({"a": 1.0, "b": {}}, r"x\['b'\] is {}"),
-    ({"a": datetime.date(2020, 1, 1)}, r"of type date, expected a number"),
-    ({"a": [1.0, 2.0]}, r"x\['a'\] is \[1.0, 2.0\] of type list"),
-    ({"a": b"text"}, r"x\['a'\] is b'text'"),
     ({"a": np.array([1.0, np.inf])}, r"x\['a'\] holds inf"),
     ({"array": np.ones(3)}, r"x\['array'\] has 3 values, expected 2"),
     ({"new": np.ones(1), ("new", 0): 1.0}, r"The names \('new', 0\) and .* stand for one feature"),
-    ({np.nan: 1.0}, "name is NaN"),
     ({"new": "text", np.nan: "text"}, "name is NaN"),
     ({"new": 2.0, object(): 1.0}, "Feature name <object object"),
 ]
 BAD_BATCHES = [
     (np.zeros(3), [1, 2, 3], r"X has shape \(3,\)"),
-    (np.zeros((2, 2, 2)), [1, 2], r"X has shape \(2, 2, 2\)"),
     (pd.DataFrame([[1, 2]], columns=["a", "a"]), [1], "X has several columns of one name"),
-    (pd.Series([1.0]), [1], "X is of type Series"),
     ({"a": 1.0}, [1], "X is of type dict"),
-    (None, [1], "X is of type NoneType"),
     (np.array([[1.0], [np.inf]]), [1, 2], r"^X\[1\]\[0\] is inf"),
     ([{"new": 1.0}, {"a": 1.0}], [1], "y has 1 (labels|targets), expected 2"),
     ([{"new": 1.0}], 1, "y is of type int"),
@@ -816,24 +807,19 @@ def test_a_last_label_of_a_former_file_without_a_column_is_refused(last):
         StreamClassifier()._state.take_former(saved)
 
 
-NO_COUNTS = [(place, number) for place in (ROWS_LEARNT, DELAY) for number in (-1.0, 0.5)]
-NO_COLUMNS = [-(2.0**40), -2.0, 5.0, 0.5, 2.0**62, 2.0**63, np.nan, np.inf]
+NO_COLUMNS = -(2.0**40), -2.0, 5.0, 0.5, 2.0**62, 2.0**63, np.nan, np.inf
+FORGED = [("labels", LAST_LABEL, number) for number in NO_COLUMNS]
+FORGED += [(kind, place, -1.0) for kind in KINDS for place in (ROWS_LEARNT, DELAY)]
+FORGED += [(kind, place, 0.5) for kind in KINDS for place in (ROWS_LEARNT, DELAY)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "numbers"),
-    [
-        (KINDS["labels"], [*NO_COUNTS, *((LAST_LABEL, number) for number in NO_COLUMNS)]),
-        (KINDS["numbers"], NO_COUNTS),
-    ],
-    ids=KINDS,
-)
-def test_numbers_that_are_no_counts_and_no_columns_are_refused(kind, numbers):
+@pytest.mark.parametrize(("name", "place", "number"), FORGED)
+def test_numbers_that_are_no_counts_and_no_columns_are_refused(name, place, number):
+    kind = KINDS[name]
     model = laws.fitted_by_row(kind.make(), *zip(*rows_of(kind, 9), strict=True))
-    for place, number in numbers:
-        forged, state = kind.make.__new__(kind.make), model._own_state()
-        state["_numbers"] = state["_numbers"].copy()
-        state["_numbers"][place] = number
-        forged.__setstate__(state)
-        with pytest.raises(ValueError, match=r".*"):
-            loads(dumps(forged))
+    forged, state = kind.make.__new__(kind.make), model._own_state()
+    state["_numbers"] = state["_numbers"].copy()
+    state["_numbers"][place] = number
+    forged.__setstate__(state)
+    with pytest.raises(ValueError, match=r".*"):
+        loads(dumps(forged))

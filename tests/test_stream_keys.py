@@ -165,19 +165,17 @@ def test_forecasts_that_made_room_take_no_memory(has_key):
 # -- refusals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("core", CORES)
 @kinds
 @pytest.mark.parametrize("n_known", [0, 3])
-def test_rows_that_could_never_be_learnt_are_refused_when_they_are_asked(kind, core, n_known):
+def test_rows_that_could_never_be_learnt_are_refused_when_they_are_asked(kind, n_known):
     model, wide = kind.make(max_features=10), {f"new {n}": 1.0 for n in range(20)}
-    with mock.patch.object(base, "StreamRows", CORES[core]):
-        for x, y in rows_of(kind, n_known):
-            model.learn_one(x, y)
-        laws.assert_refused(lambda: model.predict_one(wide, key=1), model, "max_features=10 leaves")
-        model.predict_one(wide)
-        most = {f"new {n}": 1.0 for n in range(10 - len(model.feature_names))}
-        model.predict_one(most, key=1)
-        model.learn_late(1, 1.0)
+    for x, y in rows_of(kind, n_known):
+        model.learn_one(x, y)
+    laws.assert_refused(lambda: model.predict_one(wide, key=1), model, "max_features=10 leaves")
+    model.predict_one(wide)
+    most = {f"new {n}": 1.0 for n in range(10 - len(model.feature_names))}
+    model.predict_one(most, key=1)
+    model.learn_late(1, 1.0)
     assert len(model.feature_names) == 10
 
 
@@ -230,14 +228,8 @@ BAD = [
     (lambda m: m.learn_one(X, None, key=28), "y"),
     (lambda m: m.learn_one([1.0], 1, key=28), "x is of type list"),
     (lambda m: m.learn_one(X, 1, -1.0, key=28), "w"),
-    *[
-        each
-        for key in ("never", 3, None, 28.0)
-        for each in (
-            (lambda m, key=key: m.drop(key), "^key"),
-            (lambda m, key=key: m.learn_late(key, 1), "^key"),
-        )
-    ],
+    *[(lambda m, key=key: m.drop(key), "^key") for key in ("never", 3, None, 28.0)],
+    *[(lambda m, key=key: m.learn_late(key, 1), "^key") for key in ("never", 3, None, 28.0)],
     *[(lambda m, key=key: m.learn_one(X, 1, key=key), "^key") for key in ("never", 3, 28.0)],
 ]
 
