@@ -1,5 +1,6 @@
 """Progressive validation: river's values, from streams and tables; learning curves; delays."""
 
+import copy
 import datetime as dt
 import math
 from functools import partial
@@ -21,8 +22,8 @@ from river import (
     linear_model,
     metrics,
     naive_bayes,
-    utils,
 )
+from river.stream import simulate_qa
 from scipy import sparse
 
 from onlinels import (
@@ -63,10 +64,6 @@ def hidden_model():
     return HiddenLayer(3) | LeastSquaresClassifier(1.0)
 
 
-def rolling():
-    return utils.Rolling(metrics.LogLoss(), 20)
-
-
 def sampler():
     return active.EntropySampler(linear_model.LogisticRegression(), seed=1)
 
@@ -90,7 +87,7 @@ CASES = [
     *((LeastSquaresRegressor, "numbers", metric, ("w",)) for metric in NUMERIC),
     *((TIMED, "numbers", metric, ("w", "t")) for metric in NUMERIC),
     (hidden_model, "bools", metrics.LogLoss, ("w",)),
-    (naive_bayes.GaussianNB, "bools", rolling, ()),
+    (naive_bayes.GaussianNB, "bools", metrics.LogLoss, ()),
     (linear_model.LogisticRegression, "bools", metrics.LogLoss, ()),
     (partial(anomaly.HalfSpaceTrees, seed=1, n_trees=2, height=3), "bools", metrics.ROCAUC, ()),
     (partial(cluster.KMeans, n_clusters=2, seed=1), "bools", metrics.AdjustedRand, ()),
@@ -127,23 +124,32 @@ def values_of(metric):
     n_options=st.integers(0, 2),
 )
 @examples(100)
-def test_scores_are_those_of_river(seed, n_rows, case, table, delay, sizes, n_options):
+def test_scores_and_learning_curves_are_those_of_river(
+    seed, n_rows, case, table, delay, sizes, n_options
+):
     make, target, metric, options = case
     X, y, w = drawn(seed, n_rows, target)
     given_options = {name: {"w": w, "t": np.cumsum(w)}[name] for name in options[:n_options]}
     X_given, y_given = TABLES[table](X, y)
-    stream = partial(stream_of, X_given, y.tolist(), **given_options)
-    expected = evaluate.progressive_val_score(stream(), make(), metric(), delay=delay)
-    settings = {"window": sizes[0], "batch_size": sizes[1], "delay": delay}
-    rows = stream()
-    of_table = progressive_val_score(
-        (X_given, y_given), make(), metric(), **given_options, **settings
+    stream, expected = partial(stream_of, X_given, y.tolist(), **given_options), metric()
+    steps = evaluate.iter_progressive_val_score(
+        stream(), make(), expected, delay=delay, yield_predictions=True
     )
-    for rows_given in (rows, iter(rows)):
-        of_stream = progressive_val_score(rows_given, make(), metric(), **settings)
-        for score in (of_table, of_stream):
-            assert values_of(score.metric) == pytest.approx(values_of(expected))
-    assert of_table.rows.tolist() == [*range(sizes[0], n_rows, sizes[0]), n_rows]
+    answers = [each["Prediction"] for each in steps]
+    (window, batch_size), rows = sizes, stream()
+    settings = {"window": window, "batch_size": batch_size, "delay": delay}
+    for data, options in (((X_given, y_given), given_options), (rows, {}), (iter(rows), {})):
+        score = progressive_val_score(data, make(), metric(), **options, **settings)
+        assert values_of(score.metric) == pytest.approx(values_of(expected))
+        assert score.rows.tolist() == [*range(window, n_rows, window), n_rows]
+        assert (np.diff(score.seconds) >= 0.0).all()
+        for number, stop in enumerate(score.rows):
+            for begin, curve in ((0, score.cumulative), (number * window, score.windowed)):
+                part = metric()
+                for truth, answer in zip(y[begin:stop].tolist(), answers[begin:stop], strict=True):
+                    if answer not in (None, {}):
+                        part.update(truth, answer)
+                assert [*np.atleast_1d(curve[number])] == pytest.approx(values_of(part))
 
 
 @pytest.mark.parametrize("delay", [None, 2])
@@ -187,74 +193,39 @@ def test_delays_and_moments_are_those_of_river(how):
 
 
 def equal_rows(n_rows=300):
-    """Return rows of few values, with weights, labels in runs, and random delays in `late`."""
+    """Return rows of few values, with weights, labels in runs, and what tells random delays."""
     random = np.random.default_rng(2)
-    late = random.exponential(20.0, n_rows).astype(int) + 1
+    late = iter((random.exponential(20.0, n_rows).astype(int) + 1).tolist())
     return [
         ({"a": float(random.integers(3))}, "xyz"[n // 15 % 3], {"w": random.choice([0.5, 2.0])})
         for n in range(n_rows)
-    ], late.tolist()
+    ], lambda x, y: next(late)
 
 
 @pytest.mark.parametrize("as_pipeline", [False, True])
 @pytest.mark.parametrize("max_waiting", [4096, 8])
 def test_rows_of_stream_models_have_keys_if_labels_are_late(as_pipeline, max_waiting):
-    """Each label is learnt with the forecast of its row, unless it was the oldest of too many."""
-    rows, late = equal_rows()
+    """Each label is learnt with the forecast of its row, unless it was the oldest of too many.
+
+    Keys are none that wait in the model.
+    """
     model = StreamClassifier(max_waiting=max_waiting)
-    expected, metric, due = model.clone(), metrics.CrossEntropy(), []
-    for number, (x, _, _) in enumerate((*rows, (None, None, None))):
-        for row in [row for row in due if x is None or row + late[row] <= number]:
-            due.remove(row)
-            x_of_row, y, options = rows[row]
-            key = {"key": row} if row in expected.waiting.keys else {}
-            expected.learn_one(x_of_row, y, options["w"], **key)
-        if x is not None:
-            expected.predict_proba_one(x, key=number)
-            due.append(number)
-            due.sort(key=lambda row: row + late[row])
-    delays = iter(late)
-    evaluated = compose.Select("a") | model if as_pipeline else model
-    progressive_val_score(iter(rows), evaluated, metric, delay=lambda x, y: next(delays))
-    assert (model.count, model.waiting.n_forecasts) == (300, 0)
-    assert dumps(model) == dumps(expected)
-
-
-def test_keys_of_an_evaluation_are_none_that_wait_in_the_model():
-    model, (rows, _) = StreamClassifier(), equal_rows(40)
     for key in (0, 7, "k", b"k"):
         model.predict_one({"a": 9.0}, key=key)
-    progressive_val_score(rows, model, metrics.Accuracy(), delay=5)
-    assert (model.count, model.waiting.keys) == (40, (0, 7, "k", b"k"))
-
-
-@given(
-    n_rows=st.integers(1, 40),
-    window=st.integers(1, 45),
-    as_table=st.booleans(),
-    delay=st.sampled_from([None, 3]),
-)
-@examples(30)
-def test_learning_curves_are_those_of_metrics_per_window(n_rows, window, as_table, delay):
-    X, y, _ = drawn(n_rows, n_rows, "labels")
-    stream = stream_of(X, y.tolist())
-    steps = evaluate.iter_progressive_val_score(
-        stream, LeastSquaresClassifier(), metrics.Accuracy(), delay=delay, yield_predictions=True
-    )
-    answers = [each["Prediction"] for each in steps]
-    metric = metrics.Accuracy() + metrics.MacroF1()
-    data = (X, y) if as_table else stream
-    score = progressive_val_score(
-        data, LeastSquaresClassifier(), metric, None, delay, window=window, batch_size=9
-    )
-    for row, stop in enumerate(score.rows):
-        for begin, curve in ((0, score.cumulative), (row * window, score.windowed)):
-            expected = metrics.Accuracy() + metrics.MacroF1()
-            for truth, answer in zip(y[begin:stop].tolist(), answers[begin:stop], strict=True):
-                if answer is not None:
-                    expected.update(truth, answer)
-            assert curve[row].tolist() == expected.get()
-    assert (np.diff(score.seconds) >= 0.0).all()
+    expected = copy.deepcopy(model)
+    rows, delay = equal_rows()
+    for number, x, y, options in simulate_qa(rows, None, delay):
+        key = 8 + number
+        if y is None:
+            expected.predict_proba_one(x, key=key)
+        else:
+            key = key if key in expected.waiting.keys else None
+            expected.learn_one(x, y, options["w"], key=key)
+    (rows, delay), metric = equal_rows(), metrics.CrossEntropy()
+    evaluated = compose.Select("a") | model if as_pipeline else model
+    progressive_val_score(iter(rows), evaluated, metric, delay=delay)
+    assert (model.count, model.waiting.n_forecasts) == (300, 4 * (max_waiting > 8))
+    assert dumps(model) == dumps(expected)
 
 
 def test_one_weight_and_one_time_may_be_for_all_rows():
