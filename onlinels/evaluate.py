@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import os
 import reprlib
-from collections import UserList
+from collections import UserList, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from itertools import chain, count
 from numbers import Real
@@ -106,9 +107,13 @@ class Counted:
     """A metric over all rows, and over the rows of the current window, as river's loop uses one."""
 
     def __init__(self, metric: Any) -> None:
-        self.whole, self.blank = metric, metric.clone()
-        self.windowed = self.blank.clone()
+        self.whole, self.blank = metric, blank_of(metric)
+        self.begin_window()
         self.requires_labels = getattr(metric, "requires_labels", True)
+
+    def begin_window(self) -> None:
+        """Count the rows of the next window from 0."""
+        self.windowed = blank_of(self.blank)
 
     def works_with(self, model: Any) -> bool:
         """Return True: the metric has been checked."""
@@ -440,6 +445,20 @@ def metrics_in(metric: Any) -> list[Any]:
     return list(metric) if isinstance(metric, UserList) else [metric]
 
 
+def blank_of(metric: Any) -> Any:
+    """Return a metric of the same settings that has counted nothing.
+
+    The clone of river's `Rolling` is the metric inside, without its window.
+    """
+    from river.utils import Rolling
+
+    if not isinstance(metric, Rolling):
+        return metric.clone()
+    blank = copy(metric)
+    blank.obj, blank.window = metric.obj.clone(), deque(maxlen=metric.window_size)
+    return blank
+
+
 def columns_of(metric: Any) -> dict[tuple[int, str], Any]:
     """Return the metric of every column of the curves, by place and name.
 
@@ -609,7 +628,7 @@ def progressive_val_score(
     for end in ends:
         values = values_of(metric), values_of(counted.windowed)
         points.append((end, *values, perf_counter() - start))
-        counted.windowed = counted.blank.clone()
+        counted.begin_window()
     stops, *curves, seconds = zip(*points, strict=True) if points else [()] * 4
     columns, n_rows = columns_of(metric), np.array(stops, dtype=np.intp)
     # A single metric has a number per window, and several have a row of numbers.

@@ -22,6 +22,7 @@ from river import (
     linear_model,
     metrics,
     naive_bayes,
+    utils,
 )
 from river.stream import simulate_qa
 from scipy import sparse
@@ -87,7 +88,7 @@ CASES = [
     *((LeastSquaresRegressor, "numbers", metric, ("w",)) for metric in NUMERIC),
     *((TIMED, "numbers", metric, ("w", "t")) for metric in NUMERIC),
     (hidden_model, "bools", metrics.LogLoss, ("w",)),
-    (naive_bayes.GaussianNB, "bools", metrics.LogLoss, ()),
+    (naive_bayes.GaussianNB, "bools", partial(utils.Rolling, metrics.LogLoss, 20), ()),
     (linear_model.LogisticRegression, "bools", metrics.LogLoss, ()),
     (partial(anomaly.HalfSpaceTrees, seed=1, n_trees=2, height=3), "bools", metrics.ROCAUC, ()),
     (partial(cluster.KMeans, n_clusters=2, seed=1), "bools", metrics.AdjustedRand, ()),
