@@ -286,6 +286,7 @@ NUMBERS = {
         if hasattr(pl, name)
     },
     **{f"arrow {kind}": arrow(kind) for kind in (pa.int8(), pa.uint64(), pa.decimal128(9, 2))},
+    "arrow chunks": pa.chunked_array([VALUES[:1], VALUES[1:]]),
     "arrow halffloat": pa.array(np.array(VALUES, np.float16)),
     **{f"pandas {kind}": pandas(kind) for kind in ("int8", "UInt64", "Float32", "double[pyarrow]")},
     "pandas decimal": pd.Series(DECIMALS, dtype=pd.ArrowDtype(pa.decimal128(9, 2))),
