@@ -34,19 +34,15 @@ REFUSALS = AttributeError, TypeError, ValueError
 VALUES = [3.0, 5, True, "equal", None, KFold(3), object()]
 FROZEN = [
     KFold(),
-    Patches(),
     Patches(whitening=0.1, n_iterations=3),
     ProgressiveScore("model", metrics.MAE(), 10, *np.zeros((4, 1))),
 ]
-RIDGE_CHANGES = {*dict(KINDS.values()), ShallowConvClassifier}
-PRIORS_CHANGES = {LeastSquaresClassifier, ShallowConvClassifier}
-DECAY_CHANGES = {*dict(KINDS.values())}
+LINEAR = {*dict(KINDS.values())}
 OBEYED = {
-    "ridge": RIDGE_CHANGES,
-    "priors": PRIORS_CHANGES,
-    "half_life": DECAY_CHANGES,
-    "forgetting_factor": DECAY_CHANGES,
-    "max_features": {*dict(KINDS.values()), StreamClassifier, StreamRegressor},
+    "ridge": LINEAR | {ShallowConvClassifier},
+    "priors": {LeastSquaresClassifier, ShallowConvClassifier},
+    **dict.fromkeys(("half_life", "forgetting_factor"), LINEAR),
+    "max_features": LINEAR | {StreamClassifier, StreamRegressor},
 }
 """Classes that obey an assignment to a setting; nothing else is obeyed."""
 
@@ -131,7 +127,7 @@ def with_ridge(model, ridge):
 FADING = [
     name for name in OWN if name.startswith("recursive") and ("factor" in name or "half" in name)
 ]
-CHANGED = [name for name in OWN if OWN[name] in RIDGE_CHANGES and name not in FADING]
+CHANGED = [name for name in OWN if OWN[name] in OBEYED["ridge"] and name not in FADING]
 CHANGES = {
     "assigned": setattr,
     "mutated": lambda model, name, value: model.mutate({name: value}),
@@ -237,16 +233,12 @@ class Counting(LeastSquaresClassifier):
     """Its public attributes are its own affair."""
 
     __setattr__ = object.__setattr__
-
-    def __init__(self, ridge=1.0):
-        super().__init__(ridge)
-        self.n_seen = 0
+    n_seen = 0
 
 
 def test_subclasses_may_have_attributes_of_their_own():
     fixed, counting = Fixed(), Counting()
-    fixed._own += 1
-    counting.n_seen += 1
+    fixed._own = counting.n_seen = 1
     assert (fixed.seed, fixed._own, counting.n_seen) == (7, 1, 1)
     refused(fixed, "seed", 3)
 
