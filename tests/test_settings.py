@@ -1,6 +1,5 @@
 """Assignments to settings: every public estimator obeys or refuses them, as its mutate does."""
 
-import copy
 import functools
 import inspect
 import pickle
@@ -13,7 +12,6 @@ from river import metrics
 
 import onlinels
 from onlinels import (
-    CalibratedClassifier,
     DataWarning,
     KFold,
     LeastSquaresClassifier,
@@ -26,17 +24,13 @@ from onlinels.evaluate import ProgressiveScore
 from onlinels.forecasting import DirectForecaster
 from onlinels.images import ImagePreprocessing, Patches
 from onlinels.lessons import LessonBook
-from support import digits_network, laws, savable_models
+from support import laws, savable_models
 from support.slow import pairs_in_turn
 from support.strategies import KINDS
 
 REFUSALS = AttributeError, TypeError, ValueError
-VALUES = [3.0, 5, True, "equal", None, KFold(3), object()]
-FROZEN = [
-    KFold(),
-    Patches(whitening=0.1, n_iterations=3),
-    ProgressiveScore("model", metrics.MAE(), 10, *np.zeros((4, 1))),
-]
+VALUES = [3.0, 5, True, "equal", None, KFold(3), object(), LeastSquaresClassifier()]
+FROZEN = KFold(), Patches(), ProgressiveScore("model", metrics.MAE(), 10, *np.zeros((4, 1)))
 LINEAR = {*dict(KINDS.values())}
 OBEYED = {
     "ridge": LINEAR | {ShallowConvClassifier},
@@ -91,29 +85,23 @@ def refused(model, name, value):
     return caught.value
 
 
-@pytest.mark.parametrize("name", OWN)
+FIXED = {type(part).__name__: part for part in FROZEN}
+
+
+@pytest.mark.parametrize("name", [*OWN, *FIXED])
 def test_what_is_not_obeyed_is_refused(name):
     """Settings of its own and of any other class, and names that are no setting."""
-    model = learnt(name, made(name))
+    model = FIXED[name] if name in FIXED else learnt(name, made(name))
     # River's mutate reads an attribute first, and what waits to be learnt is learnt then.
     for attribute in TYPOS:
         hasattr(model, attribute)
     before = pickle.dumps(model)
     for attribute in NAMES + TYPOS:
-        if OWN[name] in OBEYED.get(attribute, ()):
+        if type(model) in OBEYED.get(attribute, ()):
             continue
         for value in VALUES:
             assert attribute in str(refused(model, attribute, value))
     assert pickle.dumps(model) == before
-
-
-@pytest.mark.parametrize("part", FROZEN, ids=lambda part: type(part).__name__)
-def test_parts_never_change(part):
-    before = pickle.dumps(part)
-    for attribute in NAMES + TYPOS:
-        with pytest.raises(AttributeError):
-            setattr(part, attribute, 3)
-    assert pickle.dumps(part) == before
 
 
 def with_ridge(model, ridge):
@@ -205,20 +193,6 @@ def test_the_remedy_of_an_error_makes_an_estimator_of_that_setting():
     ):
         remedy = re.search(r"with (clone\(.*\))\.$", str(refused(model, attribute, value)))[1]
         assert getattr(eval(f"model.{remedy}"), attribute) == value
-
-
-def test_parts_and_models_inside_others_stay():
-    model = digits_network.small(learnt=40)
-    before = pickle.dumps(model)
-    for part, name in (("hidden", "n_hidden"), ("features", "stride"), ("preprocessing", "scale")):
-        with pytest.raises(AttributeError, match=f"{name} cannot change"):
-            setattr(getattr(model, part), name, 5)
-        with pytest.raises(AttributeError, match=f"{part} cannot change"):
-            setattr(model, part, copy.deepcopy(getattr(model, part)))
-    for inner in (model, CalibratedClassifier(LeastSquaresClassifier())):
-        with pytest.raises(AttributeError, match="classifier cannot change"):
-            inner.mutate({"classifier": LeastSquaresClassifier()})
-    assert pickle.dumps(model) == before
 
 
 class Fixed(StreamClassifier):
