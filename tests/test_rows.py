@@ -353,10 +353,13 @@ def test_errors_name_features_not_columns(kind, way, bad):
 # Columns that a model knows and a frame lacks.
 
 
-def test_a_warning_of_many_columns_is_short():
+def test_a_warning_of_many_columns_is_short_and_leaves_no_trace():
     X = pd.DataFrame(np.eye(9, 80), columns=[f"c{k}" for k in range(80)])
     model = laws.fitted(LeastSquaresRegressor(1.0), X, np.arange(9.0))
+    assert said(model.predict_many, X) == []
+    before = onlinels.dumps(model)
     (message,) = said(model.predict_many, X[["c0", "c1"]].assign(new=1.0))
+    assert onlinels.dumps(model) == before
     assert message.startswith("X lacks columns that the model has learnt. 78 of 80 columns")
     assert " (X also has ['new'])" in message
     assert len(message) < 300
