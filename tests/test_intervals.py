@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
+from onlinels.core import IN_USE
 from support import laws, strategies
 
 # -- classifiers: from scores to probabilities ----------------------------------------------------
@@ -238,6 +240,34 @@ def test_every_row_has_the_uncertainty_of_a_batch_of_it(settings, n_features, se
         one.learn_one(x, y[0])
         several.learn_one(x, dict(zip(names, y, strict=True)))
         classifier.learn_one(x, "abc"[int(y[0]) % 3])
+
+
+PRIORS = "learnt", "equal", {}, {"a": 2.0, "unseen": 1.0}
+SCORES = "predict_one", "predict_proba_one", "scores_one", "margin_one"
+NUMBERS = "predict_one", "predict_interval_one"
+
+
+@pytest.mark.skipif(IN_USE != "compiled", reason="the extension is not in use")
+@pytest.mark.parametrize(
+    ("model", "asks", "targets"),
+    [
+        (LeastSquaresClassifier(1.0), (*SCORES, "variance_one"), lambda y: "ab"[y > 6.0]),
+        *((LeastSquaresClassifier(1.0, priors=p), SCORES, lambda y: "ab"[y > 6.0]) for p in PRIORS),
+        (LeastSquaresRegressor(1.0), NUMBERS, float),
+        (LeastSquaresRegressor(1.0, scaling="standard"), NUMBERS, float),
+        (LeastSquaresMultiTargetRegressor(1.0), NUMBERS, lambda y: {"u": y, "v": -y}),
+    ],
+)
+def test_no_other_code_answers_single_rows(model, asks, targets, monkeypatch):
+    """Once predictions keep coming."""
+    model = model.clone()
+    for number, (x, y) in enumerate([*stream(0, 4, False), *stream(1, 4, False)]):
+        if number == 28:
+            for name in ("_variances", "_scores_asked"):
+                monkeypatch.setattr(model, name, mock.Mock(side_effect=AssertionError))
+        for name in asks:
+            getattr(model, name)(x)
+        model.learn_one(x, targets(y[0]))
 
 
 # -- kinds of answers, and how much is known ------------------------------------------------------
