@@ -8,8 +8,10 @@ import copy
 import datetime
 import decimal
 import functools
+import pickle
 import re
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -121,6 +123,52 @@ def test_bad_batches_are_refused_by_all_that_reads_batches(X, error, message):
         model = models.MODELS[kind]()
         learn = functools.partial(model.learn_many, X, [y] * n_rows)
         laws.assert_refused(learn, model, message, error)
+
+
+VALUES = st.one_of(
+    *(st.floats(-1e6, 1e6), st.integers(-(10**6), 10**6), st.booleans()),
+    st.sampled_from([each for each, _, _ in BAD_VALUES]),
+    st.sampled_from(
+        [
+            *(kind(3) for kind in (np.float16, np.float32, np.uint8, np.int64, np.longdouble)),
+            *(np.bool_(True), Fraction(1, 3), decimal.Decimal("2.5"), np.array(4.0), np.zeros(0)),
+            *(np.array([5.0]), np.array([1.0, 2.0]), np.float32(3e38), np.float16(6e4), 10**20),
+            *(1e50, 1e100, np.longdouble("1e400"), datetime.timedelta(3)),
+        ]
+    ),
+)
+
+
+def outcome(call):
+    """Return what a call answers, or the kind of its error."""
+    try:
+        return call()
+    except (TypeError, ValueError) as error:
+        return type(error)
+
+
+@examples(100)
+@given(st.lists(VALUES, min_size=1, max_size=4), st.sampled_from([0, 100]), st.randoms())
+def test_known_names_in_any_order_are_read_as_at_first_sight(values, n_others, shuffle):
+    """Learnt or refused alike, without a warning, and a refused row leaves no trace."""
+    values = values + [1.0] * n_others
+    names = [f"name {number}" for number in range(len(values))]
+    model = LeastSquaresClassifier(ridge=1.0)
+    model.learn_many([dict.fromkeys(names, 1.0 + label) for label in (0, 1, 0)], [0, 1, 0])
+    given_row, careful = dict(zip(names, values, strict=True)), copy.deepcopy(model)
+    shuffle.shuffle(names)
+    x = {name: given_row[name] for name in names}
+    for label in (0, 1, 0):
+        model.predict_one(dict.fromkeys(given_row, 1.0 + label))
+    found = outcome(lambda: model.predict_proba_one(x))
+    expected = outcome(lambda: careful.predict_proba_many([x])[0])
+    assert found == (pytest.approx(expected) if isinstance(expected, dict) else expected)
+    before = pickle.dumps(model)
+    refused = outcome(lambda: model.learn_one(x, 1))
+    assert refused is outcome(lambda: careful.learn_many([x], [1]))
+    assert not refused or pickle.dumps(model) == before
+    expected = careful.output_weights
+    np.testing.assert_allclose(model.output_weights, expected, rtol=1e-6, atol=1e-12)
 
 
 # -- names of features -----------------------------------------------------------------------------
