@@ -68,12 +68,9 @@ def test_margins_by_definition(kind, data):
     rows, make = data.draw(strategies.cases(kind))
     assert make().margin_many(rows.X).tolist() == [0.0] * len(rows)
     model = laws.learnt(make, rows)
-    scores = np.sort(model.scores_many(rows.X), axis=1)
-    margins = model.margin_many(rows.X)
-    if len(model.classes) > 1:
-        assert (margins == scores[:, -1] - scores[:, -2]).all()
-    else:
-        assert not margins.any()
+    scores, margins = np.sort(model.scores_many(rows.X), axis=1), model.margin_many(rows.X)
+    # Of a single class, the best score is that of the next, too.
+    assert (margins == scores[:, -1] - scores[:, -2:].min(axis=1)).all()
     # A score of one row and of many may differ by rounding.
     ones = [model.margin_one(x) for x in rows.dicts()]
     largest = np.abs(scores[np.isfinite(scores)]).max(initial=0.0)
@@ -211,9 +208,9 @@ def stream(seed, n_features, is_collinear):
 @given(settings_that_are_solved(), st.integers(1, 6), st.integers(0, 2**32 - 1), st.integers(0, 4))
 def test_every_row_has_the_uncertainty_of_a_batch_of_it(settings, n_features, seed, n_asked):
     """From the first row on, however often models are asked. Every target is alone."""
-    several, one = (
-        kind(**settings) for kind in (LeastSquaresMultiTargetRegressor, LeastSquaresRegressor)
-    )
+    several, one = LeastSquaresMultiTargetRegressor(**settings), LeastSquaresRegressor(**settings)
+    # Names that Python compares are those for which the core hands rows back.
+    names = [("u", "v", "w"), (("t", 1), ("t", 2), ("t", 3))][seed % 2]
     classifier, near = LeastSquaresClassifier(**settings), {"rel": 1e-6, "abs": 1e-6}
     for number, (x, y) in enumerate(stream(seed, n_features, seed % 5 == 0)):
         if number % (n_asked + 1) == 0:
@@ -238,10 +235,10 @@ def test_every_row_has_the_uncertainty_of_a_batch_of_it(settings, n_features, se
                 assert ends[name] == pytest.approx(known_ends[name], **near)
                 assert (each.sigma == np.inf) == (ends[name] == (-np.inf, np.inf))
             if number and settings["ridge"] != "auto":
-                alone = dists["u"]
+                alone = dists[names[0]]
                 assert (alone.mu, alone.sigma) == pytest.approx((told.mu, told.sigma), **near)
         one.learn_one(x, y[0])
-        several.learn_one(x, dict(zip("uvw", y, strict=True)))
+        several.learn_one(x, dict(zip(names, y, strict=True)))
         classifier.learn_one(x, "abc"[int(y[0]) % 3])
 
 
@@ -252,30 +249,25 @@ NUMBERS = "predict_one", "predict_interval_one"
 
 @pytest.mark.skipif(IN_USE != "compiled", reason="the extension is not in use")
 @pytest.mark.parametrize(
-    ("model", "asks", "target"),
+    ("model", "asks", "targets"),
     [
-        (LeastSquaresClassifier(1.0), (*SCORES, "variance_one"), "label"),
-        *((LeastSquaresClassifier(1.0, priors=each), SCORES, "label") for each in PRIORS),
-        (LeastSquaresRegressor(1.0), NUMBERS, "number"),
-        (LeastSquaresRegressor(1.0, scaling="standard"), NUMBERS, "number"),
-        (LeastSquaresMultiTargetRegressor(1.0), NUMBERS, "numbers"),
+        (LeastSquaresClassifier(1.0), (*SCORES, "variance_one"), lambda y: "ab"[y > 6.0]),
+        *((LeastSquaresClassifier(1.0, priors=p), SCORES, lambda y: "ab"[y > 6.0]) for p in PRIORS),
+        (LeastSquaresRegressor(1.0), NUMBERS, float),
+        (LeastSquaresRegressor(1.0, scaling="standard"), NUMBERS, float),
+        (LeastSquaresMultiTargetRegressor(1.0), NUMBERS, lambda y: {"u": y, "v": -y}),
     ],
 )
-def test_no_other_code_answers_single_rows(model, asks, target):
+def test_no_other_code_answers_single_rows(model, asks, targets, monkeypatch):
     """Once predictions keep coming."""
     model = model.clone()
-
-    def learn(rows):
-        for x, y in rows:
-            for name in asks:
-                getattr(model, name)(x)
-            targets = {"label": "ab"[y[0] > 6.0], "number": y[0], "numbers": {"u": y[0], "v": y[1]}}
-            model.learn_one(x, targets[target])
-
-    learn(stream(0, 4, False))
-    fails = dict.fromkeys(["_variances", "_scores_asked"], mock.Mock(side_effect=AssertionError))
-    with mock.patch.multiple(model, **fails):
-        learn(stream(1, 4, False))
+    for number, (x, y) in enumerate([*stream(0, 4, False), *stream(1, 4, False)]):
+        if number == 28:
+            for name in ("_variances", "_scores_asked"):
+                monkeypatch.setattr(model, name, mock.Mock(side_effect=AssertionError))
+        for name in asks:
+            getattr(model, name)(x)
+        model.learn_one(x, targets(y[0]))
 
 
 # -- kinds of answers, and how much is known ------------------------------------------------------
@@ -284,21 +276,19 @@ def test_no_other_code_answers_single_rows(model, asks, target):
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_distributions_and_intervals_come_in_kind(kind):
     X = np.random.default_rng(0).normal(size=(40, 2))
-    Y = pd.DataFrame({"down": X[:, 0], "up": X[:, 1] + X[:, 0] ** 2})
-    plain = laws.fitted(LeastSquaresRegressor(), X, Y["up"].to_numpy())
-    table = kind({"a": X[:, 0], "b": X[:, 1]})
-    one = laws.fitted(LeastSquaresRegressor(), table, Y["up"].to_numpy())
+    Y, table = pd.DataFrame(X**2, columns=["down", "up"]), kind({"a": X[:, 0], "b": X[:, 1]})
+    plain = laws.fitted(LeastSquaresRegressor(), X, X[:, 1] ** 2)
+    one = laws.fitted(LeastSquaresRegressor(), table, X[:, 1] ** 2)
     many = laws.fitted(LeastSquaresMultiTargetRegressor(), table, Y)
     for names, ask in (
         (["mean", "std"], lambda model, rows: model.predict_many(rows, with_dist=True)),
         (["lower", "upper"], lambda model, rows: model.predict_interval_many(rows)),
     ):
-        parts, found, each = ask(plain, X), ask(one, table), ask(many, table)
-        assert [part.shape for part in parts] == [(40,)] * 2
+        found, each = ask(one, table), ask(many, table)
         assert isinstance(found, kind)
         assert [*found.columns] == names
-        np.testing.assert_allclose(found.to_numpy(), np.column_stack(parts))
         assert [*each.columns] == [f"{target}_{name}" for target in Y for name in names]
+        np.testing.assert_allclose(found.to_numpy(), np.column_stack(ask(plain, X)))
 
 
 @pytest.mark.parametrize("level", [0.01, 0.5, 0.9, 0.999, 0.99999])
@@ -325,22 +315,16 @@ def test_levels_are_between_0_and_1(kind):
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
 def test_what_nobody_knows(accumulator):
     model, x = LeastSquaresClassifier(1.0, accumulator), {"a": 1.0}
-    assert (model.variance_one(x), model.margin_one(x)) == ({}, 0.0)
     model.learn_one(x, "yes")
     assert (model.variance_one(x), model.margin_one(x)) == ({"yes": np.inf}, 0.0)
     model, several = LeastSquaresRegressor(1.0, accumulator), LeastSquaresMultiTargetRegressor()
     assert model.weight_errors.shape == (0, 1)
-    assert np.array(model.predict_interval_many(X_NEW)).tolist() == [
-        [-math.inf] * 2,
-        [math.inf] * 2,
-    ]
+    assert np.array(model.predict_interval_many(X_NEW)).tolist() == [[-np.inf] * 2, [np.inf] * 2]
     for w in (0.0, 1.0):
         told = model.predict_one(x, with_dist=True)
         assert (told.mu, told.sigma, told.cdf(17.0)) == (model.predict_one(x), math.inf, 0.5)
         model.learn_one(x, 2.0, w)
-    assert spread(model, x) == math.inf
     assert np.isinf(model.weight_errors).all()
-    assert several.predict_one(x, with_dist=True) == several.predict_interval_one(x) == {}
     assert several.predict_interval_many([{}, {}]) == [{}, {}]
     assert [each.shape for each in several.predict_many(X_NEW, with_dist=True)] == [(2, 0)] * 2
 
@@ -369,13 +353,12 @@ def test_a_feature_never_learnt_is_one_that_was_always_zero(accumulator, ridge):
 @pytest.mark.parametrize("ridge", [0.0, 1e-15, 1e-10, 1e-6])
 def test_near_singular_systems_count_no_parameter_twice(ridge):
     """One feature is there twice: with and without it the spread is the same."""
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(30, 2)), random.normal(size=30)
-    once = laws.fitted(LeastSquaresRegressor(ridge=ridge), X, y)
-    twice = laws.fitted(LeastSquaresRegressor(ridge=ridge), np.column_stack([X, X[:, 0]]), y)
-    for a, b in X.tolist():
-        found = spread(twice, {0: a, 1: b, 2: a})
-        assert found == pytest.approx(spread(once, {0: a, 1: b}), rel=1e-3)
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0) % 7
+    (_, expected), (_, found) = (
+        laws.fitted(LeastSquaresRegressor(ridge=ridge), rows, y).predict_many(rows, with_dist=True)
+        for rows in (X, X[:, [0, 1, 0]])
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
 @pytest.mark.parametrize(("n_features", "factor"), [(5, 0.99), (50, 0.97), (50, 0.9)])

@@ -1,19 +1,19 @@
 """The ridge: the paper's, selected from sums or by folds, and the units on which it acts."""
 
 import copy
-import functools
 import pickle
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from operator import methodcaller
 from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy.linalg import eigh
 from sklearn.linear_model import RidgeCV
 
 import onlinels
@@ -43,58 +43,41 @@ from onlinels.sums.selection import (
 from support import harness, laws, strategies
 from support.slow import pairs_in_turn, the_rest_slow
 
+REMEDY = r'ridge=.*Pass a float >= 0, "paper", "auto" or KF'
 BAD_RIDGES = [-1.0, np.nan, np.inf, np.float32(np.inf), 10**400, Fraction(-1, 3), "best"]
 BAD_TYPES = [Decimal(1), None, KFold, True, [1.0]]
-
-
-def test_what_a_ridge_may_be():
-    for ridge in (0, 2.5, np.float32(1.0), Fraction(1, 3), "paper", "auto", KFold(), KFold(2)):
-        assert LeastSquaresClassifier(ridge=ridge).ridge is ridge
-    for error, ridges in ((ValueError, BAD_RIDGES), (TypeError, BAD_TYPES)):
-        for ridge in ridges:
-            with pytest.raises(error, match=r'ridge=.*Pass a float >= 0, "paper", "auto" or KF'):
-                LeastSquaresClassifier(ridge=ridge)
-    assert KFold() == KFold(n_folds=5)
-    assert hash(KFold(3)) != hash(KFold(4))
-    assert pickle.loads(pickle.dumps(KFold(7))) == KFold(7)
-    for n_folds, error in ((1, ValueError), (2.0, TypeError), (True, TypeError)):
-        with pytest.raises(error, match="n_folds="):
-            KFold(n_folds)
-
-
 NO_UNITS = "without a ridge, the units of features do not matter"
 
 test_settings_that_do_not_fit_are_refused = laws.settings_refused(
     LeastSquaresRegressor,
     [
-        *(
-            ({"scaling": bad}, ValueError, r'scaling=.*Pass "auto", "standard" or None')
-            for bad in ("Standard", 1.0, True, "minmax")
-        ),
+        *(({"ridge": bad}, ValueError, REMEDY) for bad in BAD_RIDGES),
+        *(({"ridge": bad}, TypeError, REMEDY) for bad in BAD_TYPES),
+        ({"scaling": "Standard"}, ValueError, r'scaling=.*Pass "auto", "standard" or None'),
         ({"ridge": 0.0, "scaling": "standard"}, ValueError, NO_UNITS),
         ({"ridge": KFold(3), "accumulator": "orthogonal"}, ValueError, "do not go together"),
     ],
 )
 
 
-def paper_ridge(A, n_classes):
-    """Return the ridge of a model that learnt rows of so many classes."""
-    model = LeastSquaresClassifier(ridge="paper", fit_intercept=False)
-    model.learn_many(A, np.arange(len(A)) % n_classes)
-    return model.ridge_
+@pytest.mark.parametrize(
+    ("n_folds", "error"), [(1, ValueError), (2.0, TypeError), (True, TypeError)]
+)
+def test_folds_are_at_least_two(n_folds, error):
+    with pytest.raises(error, match="n_folds="):
+        KFold(n_folds)
 
 
-def test_paper_ridge_is_the_papers_formula():
-    A = np.random.default_rng(0).normal(size=(100, 8))
-    assert paper_ridge(A, 3) == pytest.approx((3 / 8) ** 2 * (A**2).sum(axis=0).min())
-    # Units that are always zero are left out of the minimum.
-    assert paper_ridge(np.diag([0.0, 2.0, 8.0, 0.0]), 4) == 4.0
-    assert paper_ridge(np.zeros((4, 3)), 4) == 0.0
-    assert paper_ridge(np.zeros((4, 0)), 4) == 0.0
-    # One unit that hardly ever fires must not make the system singular.
-    A = np.diag(np.full(100, 1e2))
-    A[7, 7] = 1e-15
-    assert 10 * np.finfo(float).eps * 100 * 1e4 == pytest.approx(paper_ridge(A, 10))
+def test_paper_ridge_leaves_out_units_that_are_always_zero():
+    """And one that hardly ever fires does not make the system singular."""
+    A, rare = np.random.default_rng(0).normal(size=(100, 8)), np.diag([1e-15, *[1e2] * 99])
+    for rows, n_classes, expected in (
+        (A * (np.arange(8) > 2), 3, (3 / 8) ** 2 * (A**2).sum(axis=0)[3:].min()),
+        *((np.zeros((4, n_features)), 4, 0.0) for n_features in (3, 0)),
+        (rare, 10, 10 * np.finfo(float).eps * 100 * 1e4),
+    ):
+        model, labels = LeastSquaresClassifier("paper", fit_intercept=False), np.arange(len(rows))
+        assert laws.fitted(model, rows, labels % n_classes).ridge_ == pytest.approx(expected)
 
 
 # Selected from sums, by the definitions on the rows themselves
@@ -256,19 +239,10 @@ def test_any_statistics_give_a_ridge(rows, data, centred):
     assert ridge_from(grown(empty, 3, 2)) == ridge_from(empty) == 1.0
 
 
-def test_noise_gets_a_large_ridge_and_signal_a_small_one():
-    """Without a free parameter nothing but the mean can be told; units of targets do not matter."""
-    random = np.random.default_rng(0)
-    X, noise = random.normal(size=(300, 10)), random.normal(size=(300, 1))
-    signal = X @ random.normal(size=(10, 1))
-    largest = eigh(X.T @ X)[0][-1]
-    assert ridge_from(accumulate(X, noise)) > largest
-    assert (ridge := ridge_from(accumulate(X, signal + noise))) < 0.1 * largest
-    assert ridge_from(accumulate(X, signal)) < 1e-6 * largest
-    for weight in (0.5, 0.3, 0.55):
-        assert ridge_from(accumulate(X[:2], signal[:2], np.full(2, weight))) > 100.0
-    assert ridge_from(accumulate(X, 1e6 * (signal + noise) - 3.0)) == pytest.approx(ridge)
-    assert ridge_from(accumulate(1e3 * X + 5.0, signal + noise)) == pytest.approx(1e6 * ridge)
+@pytest.mark.parametrize("weight", [0.5, 0.3, 0.55])
+def test_without_a_free_parameter_nothing_but_the_mean_can_be_told(weight):
+    X = np.random.default_rng(0).normal(size=(2, 10))
+    assert ridge_from(accumulate(X, X[:, :1], np.full(2, weight))) > 100.0
 
 
 # Selected while rows come
@@ -477,7 +451,7 @@ def test_a_batch_is_learnt_whole_where_memory_is_short_of_a_choice(monkeypatch):
 @pytest.mark.parametrize("setting", ["auto", KFold(3)])
 def test_merging_unlearning_and_fading_select_anew(setting):
     rows = two_classes(50)
-    kept, make = rows.take(range(40)), functools.partial(LeastSquaresClassifier, setting)
+    kept, make = rows.take(range(40)), partial(LeastSquaresClassifier, setting)
     left, right = (laws.learnt(make, rows.take(part)) for part in (range(30), range(30, 50)))
     merged, reverse = left + right, right + left
     assert merged.ridge_ == reverse.ridge_ == pytest.approx(ridge_of(rows, setting))
@@ -486,22 +460,6 @@ def test_merging_unlearning_and_fading_select_anew(setting):
     laws.assert_is_batch_solution(merged, kept, size=300.0)
     merged.fade(0.1)
     assert merged.ridge_ == pytest.approx(ridge_of(kept.weighing(np.full(40, 0.1)), setting))
-
-
-@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
-@pytest.mark.parametrize("setting", ["paper", "auto", 7.0])
-@pytest.mark.parametrize("when", [(0,), (3, 64)])
-def test_a_ridge_set_between_rows_is_in_force(accumulator, setting, when):
-    rows = two_classes(70)
-    asked, silent = (LeastSquaresClassifier(1.0, accumulator) for _ in range(2))
-    for number, (x, y) in enumerate(zip(rows.dicts(), rows.y, strict=True)):
-        for model in (asked, silent):
-            if number in when:
-                model.ridge = setting
-            model.learn_one(x, y)
-        asked.predict_one(x)
-    for model in (asked, silent):
-        laws.assert_is_batch_solution(model, rows)
 
 
 @pytest.mark.parametrize("setting", ["auto", KFold(3)])
@@ -525,53 +483,29 @@ def data_of(random, weights, n_rows, noise=1.0):
     return X, X @ weights + noise * random.normal(size=n_rows)
 
 
-def forgotten(model, X, y, forget):
-    """Return a model that has learnt rows, and forgotten nearly all of their weight."""
-    model.learn_many(X, y)
-    forget(model)
-    return model
-
-
-LIGHT = {
-    "fade": lambda model, X, y: forgotten(model, X, y, lambda m: m.fade(2.0 / len(X))),
-    "a pause": lambda model, X, y: forgotten(model, X, y, lambda m: None),
-    "unlearning": lambda model, X, y: forgotten(
-        model, X, y, lambda m: m.unlearn_many(X, y, w=1.0 - 1e-3)
-    ),
-    "tiny weights": lambda model, X, y: laws.fitted(model, X, y, w=1e-6),
-    "merging": lambda model, X, y: laws.fitted(model.empty(), X, y, w=1e-3).merge(
-        laws.fitted(model, X[:2], y[:2])
-    ),
-}
-"""Models of rows that hardly weigh anything."""
-
-
 UNITS = np.array([1e-2, 1.0, 30.0, 1.0])
+WEIGHTS_NOW = np.array([3.0, -2.0, 1.0, 2.0])
+PAST, NOW = map(partial(data_of, np.random.default_rng(0)), (np.zeros(4), WEIGHTS_NOW), (2000, 60))
+FADE = methodcaller("fade", 1e-3)
+LIGHT = [
+    *(({}, FADE), ({"ridge": KFold(3)}, FADE), ({"accumulator": "orthogonal"}, FADE)),
+    *(({"forgetting_factor": 0.999}, FADE), ({"half_life": 300.0}, id)),
+    ({}, methodcaller("unlearn_many", PAST[0] * UNITS, PAST[1], w=1.0 - 1e-3)),
+]
+"""Settings of models, and what leaves hardly any weight of what they have learnt."""
 
 
-@pytest.mark.parametrize(
-    ("way", "settings", "start"),
-    [
-        *((way, {}, None) for way in ("fade", "tiny weights", "unlearning", "merging")),
-        *(("fade", {"ridge": KFold(3)}, None), ("fade", {"accumulator": "orthogonal"}, None)),
-        *(("fade", {"forgetting_factor": 0.999}, None), ("a pause", {"half_life": 300.0}, 5000.0)),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("settings", "forget"), LIGHT)
 @pytest.mark.filterwarnings("ignore:A removal leaves a part of a row:UserWarning")
-def test_a_ridge_follows_rows_that_outweigh_the_past(way, settings, start):
+def test_a_ridge_follows_rows_that_outweigh_the_past(settings, forget):
     """The past had hardly any signal, so its ridge is far too large for the rows that come."""
-    random, weights = np.random.default_rng(0), np.array([3.0, -2.0, 1.0, 2.0])
-    past, (A, b) = data_of(random, np.zeros(4), 2000), data_of(random, weights, 60)
-    past, A = (past[0] * UNITS, past[1]), A * UNITS
-    model = LIGHT[way](LeastSquaresRegressor(**settings), *past)
-    fresh = model.empty()
-    for row, (x, target) in enumerate(zip(A.tolist(), b.tolist(), strict=True)):
-        for each in (model, fresh):
-            each.learn_one(dict(enumerate(x)), target, t=start and start + row)
-    errors = [
-        np.linalg.norm(each.output_weights[:, 0] * UNITS - weights) for each in (model, fresh)
-    ]
+    errors, fresh = [], LeastSquaresRegressor(**settings)
+    model = laws.fitted(fresh.clone(), PAST[0] * UNITS, PAST[1])
+    forget(model)
+    for each in (model, fresh):
+        for row, (x, target) in enumerate(zip((NOW[0] * UNITS).tolist(), NOW[1], strict=True)):
+            each.learn_one(dict(enumerate(x)), target, t=5000.0 + row)
+        errors.append(np.linalg.norm(each.output_weights[:, 0] * UNITS - WEIGHTS_NOW))
     assert errors[0] < 1.3 * errors[1]
 
 
@@ -648,19 +582,16 @@ def test_the_ridge_is_the_best_of_cross_validation(n_folds, noise):
     np.testing.assert_allclose(model.ridge_diagonal, model.ridge_ * X.std(axis=0) ** 2)
 
 
-def test_folds_are_about_equal_and_the_same_in_every_process():
-    """Whole numbers, small and often 0, as well as reals: chi-squared of 9 degrees of freedom."""
-    random = np.random.default_rng(0)
-    for values in (
-        np.unique(random.integers(0, 8, (20_000, 6)), axis=0).astype(float),
-        random.normal(size=(20_000, 1)),
-        np.arange(20_000.0)[:, None] / 3.0,
-    ):
-        names, expected = name_hashes(range(values.shape[1])), len(values) / 10
-        folds = hashed_folds(names, values, 10)
-        sizes = np.bincount(folds, minlength=10)
-        assert ((sizes - expected) ** 2 / expected).sum() < 35
-        assert (hashed_folds(names, values.astype(np.float32), 10) == folds).all()
+WHOLE = np.unique(np.random.default_rng(0).integers(0, 8, (20_000, 6)), axis=0).astype(float)
+
+
+@pytest.mark.parametrize("values", [WHOLE, WHOLE[:, :1] + np.arange(len(WHOLE))[:, None] / 3.0])
+def test_folds_are_about_equal_and_the_same_in_every_precision(values):
+    """Of whole numbers, small and often 0, and of others: chi-squared of 9 degrees of freedom."""
+    names, expected = name_hashes(range(values.shape[1])), len(values) / 10
+    folds = hashed_folds(names, values, 10)
+    assert ((np.bincount(folds, minlength=10) - expected) ** 2 / expected).sum() < 35
+    assert (hashed_folds(names, values.astype(np.float32), 10) == folds).all()
 
 
 @given(
@@ -689,10 +620,7 @@ def test_folds_are_dropped_with_the_ridge_that_needs_them(ridge):
     assert (model.output_weights == new.output_weights).all()
     for other in (new, laws.fitted(model.empty(), X, y)):
         assert (model + other).count == 80
-    assert onlinels.dumps(model) == onlinels.dumps(onlinels.loads(onlinels.dumps(model)))
     laws.assert_refused(lambda: setattr(model, "ridge", KFold(3)), model, "needs statistics in 3")
-    with pytest.raises(ValueError, match="ridge: KFold"):
-        LeastSquaresClassifier(KFold(3)).merge(LeastSquaresClassifier(KFold(4)))
 
 
 # What the ridge acts on: features as they are, or standardised over all rows, exactly
@@ -703,6 +631,10 @@ FORMS = [
 ]
 
 
+def copied_by_a_file(model):
+    return onlinels.loads(onlinels.dumps(model))
+
+
 def units_of(model, rows):
     """Return every feature's deviation, about 0 without an intercept, as rows weigh."""
     X, weights = rows.X, rows.w / rows.w.sum()
@@ -711,6 +643,7 @@ def units_of(model, rows):
     return np.where(constant & model.fit_intercept, 0.0, units)
 
 
+@pytest.mark.filterwarnings("ignore:X has more columns")
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @strategies.examples(30)
 @given(
@@ -723,18 +656,27 @@ def units_of(model, rows):
 def test_the_ridge_acts_on_features_standardised_over_all_rows(
     form, data, seed, n_rows, ridge, power
 ):
-    """Scores and variances are those of rows that are standardised before, of any units."""
+    """Scores and variances are those of rows that are standardised before, of any units.
+
+    Models merge that know some of the features, and are saved, before anybody asks.
+    """
     random = np.random.default_rng(seed)
     X, w = mixed(random, n_rows), random.integers(1, 4, n_rows) * 0.5
     rows = strategies.Rows(X * 10.0**power, sides(np.sign(X[:, 0]), random), w)
     model = LeastSquaresClassifier(ridge=ridge, scaling="standard", **form)
-    laws.learn_in_batches(model, rows, data, ask=True, singly=True)
-    units = units_of(model, rows)
-    np.testing.assert_allclose(model.ridge_diagonal, model.ridge_ * units**2, rtol=1e-9)
-    assert not model.output_weights[units == 0.0].any()
+    n_first, n_merged = data.draw(st.sampled_from([(0, 0), (1, 2), (n_rows // 3, n_rows // 2)]))
+    for part in map(rows.take, (range(n_first), range(n_first, n_merged))):
+        samples = [{name: value for name, value in x.items() if value} for x in part.dicts()]
+        model += laws.fitted(model.empty(), samples, part.y, part.w)
+    model = data.draw(st.sampled_from([copy.copy, copied_by_a_file]))(model)
+    rest = rows.take(range(n_merged, n_rows))
+    laws.learn_in_batches(model, rest, data, ask=True, singly=True)
+    units, order = units_of(model, rows), list(model.feature_names)
+    np.testing.assert_allclose(model.ridge_diagonal, model.ridge_ * units[order] ** 2, rtol=1e-9)
+    assert not model.output_weights[units[order] == 0.0].any()
     factors = np.divide(1.0, units, out=np.zeros(len(units)), where=units > 0.0)
     scaled = strategies.Rows(rows.X * factors, rows.y, rows.w)
-    make = functools.partial(LeastSquaresClassifier, model.ridge_, scaling=None, **form)
+    make = partial(LeastSquaresClassifier, model.ridge_, scaling=None, **form)
     plain = laws.learnt(make, scaled)
     for name, rtol in (("scores_many", 1e-6), ("variance_many", 1e-5)):
         found, wanted = getattr(model, name)(rows.X), getattr(plain, name)(scaled.X)
@@ -758,27 +700,6 @@ def test_features_that_have_not_varied_have_a_variance_in_units_of_the_row(ridge
     known, *others = deviations[0]
     assert min(others) > known
     assert others[0] == pytest.approx(others[1], rel=1e-9)
-
-
-@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
-def test_models_of_other_features_merge_while_they_are_standardised(accumulator, tmp_path):
-    """The merged model is saved, and learns on in a batch, before anybody asks it."""
-    random, sizes = np.random.default_rng(0), 10.0 ** np.arange(0, 10, 2)
-    X = random.normal(size=(440, 5)) * sizes
-    X[:70, 3:], X[70:140, :2] = 0.0, 0.0
-    y = (X[:, 2] / sizes[2] + random.normal(size=440) > 0.0).tolist()
-    parts, whole = [], laws.fitted(LeastSquaresClassifier(accumulator=accumulator), X, y)
-    for rows, names in ((slice(70), range(3)), (slice(70, 140), range(2, 5))):
-        samples = [{name: row[name] for name in names} for row in X[rows].tolist()]
-        parts.append(laws.fitted(whole.empty(), samples, y[rows]))
-        parts[-1].predict_one(samples[0])
-    merged = parts[0] + parts[1]
-    merged.save(tmp_path / "model.npz")
-    whole.select_ridge()
-    for model in (merged, onlinels.load(tmp_path / "model.npz")):
-        model.learn_many(X[140:], y[140:])
-        model.select_ridge()
-        assert model.difference(whole) < 1e-6
 
 
 def test_a_small_ridge_counts_for_small_features_beside_large_dependent_ones():

@@ -3,7 +3,6 @@
 Values are numbers, booleans, missing values, texts, categories; whatever else comes is refused.
 """
 
-import ast
 import collections
 import copy
 import datetime
@@ -26,8 +25,6 @@ from scipy import sparse
 
 import onlinels
 from onlinels import (
-    CalibratedClassifier,
-    DriftAwareClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
@@ -198,36 +195,26 @@ def test_names_are_of_any_type_and_their_order_changes_no_bit(kind, names):
     assert set(getattr(plain, "feature_names", ODD)) == set(ODD)
 
 
-def learnt_names(*samples):
-    """Return the names of the features of a model that learns samples one by one."""
-    return laws.fitted_by_row(LeastSquaresRegressor(), samples, [1.0] * len(samples)).feature_names
-
-
 def test_names_of_one_row_are_sorted_as_numbers_and_texts_are():
-    assert learnt_names(dict.fromkeys([10, 9, 2], 1.0)) == (2, 9, 10)
-    assert learnt_names(dict.fromkeys([("h", 10), ("h", 9)], 1.0)) == (("h", 9), ("h", 10))
-    mixed = "h2", ("a", 1), "b", (1, "a")
-    assert learnt_names(dict.fromkeys(reversed(mixed), 1.0)) == mixed
-    # Names that only look as if they were numbered are names of their own.
-    texts = "h03", "H3", "h3a", "h-3", "3", ("g", 3), ("h", "3"), ("h",)
-    assert len(learnt_names(dict.fromkeys([*texts, "h3"], 1.0), {3: 1.0})) == len(texts) + 2
+    for names in ([2, 9, 10], [("h", 9), ("h", 10)], ["h2", ("a", 1), "b", (1, "a")]):
+        model = LeastSquaresRegressor()
+        model.learn_one(dict.fromkeys(reversed(names), 1.0), 1.0)
+        assert model.feature_names == tuple(names)
 
 
 def test_rows_of_one_batch_may_name_one_feature_differently():
     rows = [{"h0": 1.0, "b": 2.0}, {0: 3.0}, {"h": as_outputs(np.array([4.0, 5.0]))}]
-    named, plain = LeastSquaresRegressor(1.0), LeastSquaresRegressor(1.0)
-    named.learn_many(rows, [1.0, 2.0, 4.0])
-    plain.learn_many(np.array([[1.0, 2.0, 0, 0], [0, 0, 3.0, 0], [4.0, 0, 0, 5.0]]), [1, 2, 4])
+    X = np.array([[1.0, 2.0, 0, 0], [0, 0, 3.0, 0], [4.0, 0, 0, 5.0]])
+    named, plain = (laws.fitted(LeastSquaresRegressor(1.0), each, [1, 2, 4]) for each in (rows, X))
     assert named.feature_names == ("h0", "b", 0, "h1")
     np.testing.assert_allclose(named.output_weights, plain.output_weights, rtol=1e-12)
-    # Arrays of other names do not meet by position.
-    assert len(learnt_names({"left": np.ones(2), "right": np.ones(2)})) == 4
 
 
-def test_arrays_in_dicts_keep_their_length():
+def test_arrays_in_dicts_keep_their_names_and_their_length():
+    """They are no outputs of a layer: "h0" is another feature than the first entry of "h"."""
     model, other = LeastSquaresClassifier(), LeastSquaresClassifier()
-    model.learn_one({"h": np.ones(2), "bias": 1.0}, "low")
-    assert set(model.feature_names) == {("h", 0), ("h", 1), "bias"}
+    model.learn_one({"h": np.ones(2), "g": np.ones(1), "h0": 2.0}, "low")
+    assert set(model.feature_names) == {("h", 0), ("h", 1), ("g", 0), "h0"}
     learn = functools.partial(model.learn_one, {"h": np.ones(3)}, "low")
     laws.assert_refused(learn, model, r"x\['h'\] has 3 values, expected 2")
     other.learn_one({"h": np.ones(3), "bias": 1.0}, "low")
@@ -265,6 +252,11 @@ def test_answers_come_in_the_form_of_the_rows(kind, library):
             assert type(getattr(model, f"{question}_learn_many")(X, y)) is type(answer)
 
 
+def sparse_frame(frame):
+    rows = sparse.csr_array(frame.to_numpy())
+    return pd.DataFrame.sparse.from_spmatrix(rows, columns=frame.columns)
+
+
 def twice(X):
     """Return a sparse matrix each entry of which is the sum of two."""
     half = sparse.csr_array(X / 2)
@@ -273,6 +265,7 @@ def twice(X):
 
 
 MATRICES = {
+    "array": np.asarray,
     "csr": sparse.csr_array,
     "csc": sparse.csc_array,
     "coo matrix": sparse.coo_matrix,
@@ -280,7 +273,8 @@ MATRICES = {
     "duplicates": twice,
 }
 FRAMES = {
-    "sparse": lambda frame: frame.astype(pd.SparseDtype(float, 0.0)),
+    "frame": pd.DataFrame,
+    "sparse": sparse_frame,
     "sparse about another value": lambda frame: frame.astype(pd.SparseDtype(float, 1.0)),
     "sparse in part": lambda frame: frame.astype({frame.columns[0]: pd.SparseDtype(float, 0.0)}),
     "nullable": lambda frame: frame.convert_dtypes(),
@@ -304,11 +298,14 @@ FORMS |= {
     strategies.rows(),
     st.sampled_from(["gram", "folds", "orthogonal", "recursive", "stream", "drift", "pipeline"]),
     st.booleans(),
+    st.sampled_from([float, float, bool]),
 )
-def test_rows_of_every_form_are_the_same_rows(form, rows, kind, is_late):
+def test_rows_of_every_form_are_the_same_rows(form, rows, kind, is_late, dtype):
+    """Numbers, or truth values, which are numbers too."""
     make, plain = FORMS[form]
-    X = plain(rows.X.astype(float))
-    same, model, other = make(X), models.CLASSIFIERS[kind](), models.CLASSIFIERS[kind]()
+    X = rows.X.astype(dtype)
+    same, X = make(plain(X)), plain(X.astype(float))
+    model, other = models.CLASSIFIERS[kind](), models.CLASSIFIERS[kind]()
     for each, form_of_rows in ((model, X), (other, same)):
         if is_late:
             # Columns are then put in other places.
@@ -336,18 +333,6 @@ def test_wide_sparse_rows_are_never_made_dense_at_once(monkeypatch):
         assert laws.peak_of(lambda: model.predict_many(rows)) < dense / 4  # noqa: B023
 
 
-def test_booleans_are_numbers():
-    plain = np.array([[True], [False], [True]])
-    frame, of_a = pd.DataFrame(plain, columns=["a"]), {"a": plain[:, 0]}
-    for table in (
-        *(frame.astype(dtype) for dtype in ("bool", "boolean", "bool[pyarrow]", "Sparse[bool]")),
-        *(frame.assign(b=[0.5, 0.0, -0.5]), plain, sparse.csr_array(plain), pl.DataFrame(of_a)),
-        *(pa.table(of_a), [{"a": value} for value in plain[:, 0]]),
-    ):
-        model = laws.fitted(LeastSquaresRegressor(0.0, fit_intercept=False), table, [2.0, 0.0, 2.0])
-        assert model.output_weights[0] == pytest.approx(2.0)
-
-
 @pytest.mark.parametrize("names", [(0, 1), (("a", 1), ("b", 2)), ("a", 0), (1, "a")])
 def test_names_of_columns_need_not_be_text(names):
     X, y = pd.DataFrame({names[0]: [1.0, 2.0, 3.0], names[1]: ["red", "blue", "red"]}), [1, 0, 1]
@@ -360,24 +345,40 @@ def test_names_of_columns_need_not_be_text(names):
         LeastSquaresClassifier().learn_many(X, y)
 
 
-def test_frames_of_rivers_encoders_are_read(tmp_path):
-    random = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {"tier": random.choice(["low", "mid", "top"], 50), "size": random.random(50)}
-    )
-    y = pd.Series(random.integers(0, 2, 50), index=frame.index)
-    for first in (
-        preprocessing.OneHotEncoder(),
-        compose.Select("size") + (compose.Select("tier") | preprocessing.OneHotEncoder()),
-        compose.Select("size") + feature_extraction.BagOfWords("tier"),
-    ):
-        batches, rows = first | LeastSquaresClassifier(), first.clone() | LeastSquaresClassifier()
-        batches.learn_many(frame[:30], y[:30])
-        laws.fitted_by_row(rows, frame[:30].to_dict("records"), y[:30].tolist())
-        answers = [rows.predict_one(x) for x in frame[30:].to_dict("records")]
-        onlinels.save(batches, tmp_path / "model.npz")
-        for model in (batches, onlinels.load(tmp_path / "model.npz")):
-            assert model.predict_many(frame[30:]).tolist() == answers
+def said(call, *arguments, **how):
+    """Return the warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(*arguments, **how)
+    return [str(each.message) for each in caught]
+
+
+TABLES = {"pandas": lambda frame: frame, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
+
+
+@pytest.mark.parametrize("library", TABLES)
+@pytest.mark.parametrize(
+    ("step", "may_lack"),
+    [
+        (compose.Select("tier") | preprocessing.OneHotEncoder(), True),
+        (compose.Select("tier") | preprocessing.OneHotEncoder(drop_zeros=True), False),
+        (feature_extraction.BagOfWords("tier"), False),
+    ],
+)
+def test_frames_of_rivers_encoders_are_read(library, step, may_lack):
+    """In silence, unless they drop zeros: of polars and pyarrow, columns are then like others."""
+    table, random = TABLES[library], np.random.default_rng(0)
+    tiers = random.choice(["low", "mid", "top"], 50)
+    frame, y = pd.DataFrame({"tier": tiers, "size": random.random(50)}), random.integers(0, 2, 50)
+    first = compose.Select("size") + step
+    batches, rows = first.clone() | LeastSquaresClassifier(), first | LeastSquaresClassifier()
+    batches.learn_many(table(frame[:30]), y[:30])
+    laws.fitted_by_row(rows, frame[:30].to_dict("records"), y[:30].tolist())
+    answers = [rows.predict_one(x) for x in frame[30:].to_dict("records")]
+    for model in (batches, onlinels.loads(onlinels.dumps(batches))):
+        assert laws.entries(model.predict_many(table(frame[30:]))) == answers
+    told = said(batches.predict_many, table(frame[:1]))
+    assert len(told) == (not may_lack and library != "pandas")
 
 
 @pytest.mark.parametrize("kind", ["gram", "folds", "drift"])
@@ -400,104 +401,47 @@ def test_errors_name_features_not_columns(kind, way, bad):
 # Columns that a model knows and a frame lacks.
 
 
-ASKED = "gram", "recursive", "regressor", "several", "drift", "calibrated", "pipeline"
-TABLES = {"pandas": lambda frame: frame, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
-
-
-def said(call, *arguments, **how):
-    """Return the warnings of a call."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        call(*arguments, **how)
-    return [str(each.message) for each in caught]
-
-
-@pytest.mark.parametrize("kind", ASKED)
-@examples(8)
-@given(st.sampled_from([*TABLES.values()]), st.data())
-def test_a_frame_that_lacks_columns_is_named(kind, table, data):
-    """Not where rows are learnt: there columns come and go. Dicts leave out what is 0."""
-    names = [f"c{k}" for k in range(data.draw(st.integers(1, 6)))]
-    frame = pd.DataFrame(whole_numbers(9, len(names)), columns=names)
-    y = {"several": pd.DataFrame({"u": np.arange(9.0)})}.get(kind, np.arange(9) % 3)
-    model = laws.fitted(models.MODELS[kind](), table(frame), y)
-    assert said(model.learn_many, table(frame[names[:1]]), y) == []
-    lacking = data.draw(st.lists(st.sampled_from(names), unique=True).map(sorted))
-    kept = frame.drop(columns=lacking).assign(new=1.0)
-    asked = {name: ask for name, ask in models.questions_of(model).items() if "trans" not in name}
-    call = data.draw(st.sampled_from([*asked.values()]))
-    assert said(call, kept.to_dict("records")) == []
-    found = [
-        re.match(r"X lacks columns .*? (\d+) of (\d+) columns count as 0: (\[.*?\])\. ", message)
-        for message in said(call, table(kept))
-    ]
-    told = [(int(each[1]), int(each[2]), ast.literal_eval(each[3])) for each in found]
-    assert told == [(len(lacking), len(names), lacking)][: len(lacking)]
-    assert all(" (X also has ['new'])" in each.string for each in found)
-
-
-def whole_numbers(n_rows, n_columns):
-    return np.random.default_rng(0).integers(-5, 6, (n_rows, n_columns)).astype(float)
-
-
-def test_warnings_of_columns_are_short_leave_no_trace_and_are_not_of_sparse_rows():
-    model, X = LeastSquaresRegressor(1.0), pd.DataFrame(whole_numbers(9, 80))
+def test_a_warning_of_many_columns_is_short_and_leaves_no_trace():
+    X = pd.DataFrame(np.eye(9, 80), columns=[f"c{k}" for k in range(80)])
+    model = laws.fitted(LeastSquaresRegressor(1.0), X, np.arange(9.0))
     assert said(model.predict_many, X) == []
-    model.learn_many(X, np.arange(9.0))
-    model.predict_many(X)
     before = onlinels.dumps(model)
-    (message,) = said(model.predict_many, X[[0, 1]])
+    (message,) = said(model.predict_many, X[["c0", "c1"]].assign(new=1.0))
     assert onlinels.dumps(model) == before
     assert message.startswith("X lacks columns that the model has learnt. 78 of 80 columns")
+    assert " (X also has ['new'])" in message
     assert len(message) < 300
-    assert said(model.predict_many, sparse.csr_array(X.to_numpy()[:, :2])) == []
 
 
-@pytest.mark.parametrize("drop_zeros", [False, True])
-@pytest.mark.parametrize("library", TABLES)
-def test_encoders_leave_out_categories_in_silence(library, drop_zeros):
-    """Of pandas always; elsewhere unless they drop zeros, as columns are then like any others."""
-    table = TABLES[library]
-    encoder = preprocessing.OneHotEncoder(drop_zeros=drop_zeros)
-    model = compose.Select("age") + (compose.Select("tier") | encoder) | LeastSquaresClassifier(1.0)
-    frame = pd.DataFrame({"age": [23.0, 61.0, 35.0], "tier": ["gold", "basic", "none"]})
-    model.learn_many(table(frame), [0, 1, 1])
-    messages = said(model.predict_many, table(frame[:2])) + said(
-        model.predict_many, table(frame[:1])
-    )
-    assert len(messages) == (2 if drop_zeros and library != "pandas" else 0)
-
-
-@pytest.mark.parametrize("wrap", [lambda m: m, CalibratedClassifier, DriftAwareClassifier])
-def test_the_warning_of_lacking_columns_names_the_callers_line(wrap):
-    model = wrap(LeastSquaresClassifier(ridge=1.0))
-    model.learn_many(pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}), ["u", "v"])
-    asked = pd.DataFrame({"a": [1.0]})
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        model.predict_many(asked)
-    assert [each.filename for each in caught] == [__file__]
-
-
-@pytest.mark.parametrize(("width", "message"), [(2, r"1 of 3 .*: \[2\]"), (5, "It has 5")])
-def test_an_array_of_another_width_is_told(width, message):
-    X = np.random.default_rng(0).normal(size=(9, 5))
-    model = LeastSquaresClassifier(ridge=1.0)
-    model.learn_many(X[:, :3], [*"ababababa"])
-    assert len(model.predict_many(X[:, :3])) == 9
-    for each in (model, answers_only(model)):
-        with pytest.warns(UserWarning, match=message):
-            each.predict_many(X[:, :width])
-
-
-@pytest.mark.parametrize("learn", ["learn_one", "learn_many", "predict_learn_many"])
-@pytest.mark.parametrize(("width", "message"), [(2, "fewer .*has 2 columns"), (5, "more .*has 5")])
-def test_an_array_of_another_width_is_told_where_it_is_learnt(learn, width, message):
-    X, y = np.ones((9, width)), np.ones(9)
-    model = laws.fitted(LeastSquaresRegressor(ridge=1.0), np.ones((9, 3)), y)
-    values = (X[0], 1.0) if learn == "learn_one" else (X, y)
-    with pytest.warns(onlinels.DataWarning, match=message) as told:
-        getattr(model, learn)(*values)
-    assert len(told) == 1
+@pytest.mark.parametrize(
+    ("width", "asked", "learnt"),
+    [
+        (2, r"X lacks columns .*1 of 3 .*: \[2\]", "X has fewer .*2 columns, and .*had 3"),
+        (5, "X has more columns .*It has 5", "X has more .*5 columns, and .*had 3"),
+    ],
+)
+@pytest.mark.parametrize("make", [LeastSquaresClassifier, LeastSquaresRegressor])
+def test_an_array_of_another_width_is_told_and_not_unlearnt(make, width, asked, learnt):
+    """Which feature a number belongs to is not known. Sparse rows leave out what is 0."""
+    X, y = np.random.default_rng(0).normal(size=(20, 5)), [0, 1] * 10
+    model, other, x = laws.fitted(make(1.0), X[:, :3], y), X[:, :width], X[0, :width]
+    (expected,) = model.predict_many([dict(enumerate(x.tolist()))])
+    alone, many = answers_only(model), x[None]
+    asks = (model.predict_one, x), (model.predict_many, many), (alone.predict_many, many)
+    for ask, row in asks:
+        with pytest.warns(onlinels.DataWarning, match=asked):
+            assert np.ravel(ask(row)) == pytest.approx(expected)
+    message = f"x has {width} features, expected 3, as the model has learnt"
+    laws.assert_refused(lambda: model.unlearn_one(x, 0), model, message)
+    for name in ("learn_one", "learn_many", "predict_learn_many"):
+        learn = getattr(copy.deepcopy(model), name)
+        with pytest.warns(onlinels.DataWarning, match=learnt) as told:
+            learn(*((x, 0) if name == "learn_one" else (other, y)))
+        assert len(told) == 1
+    for rows in (X[:, :3], sparse.csr_array(X[:, :2])):
+        assert said(model.predict_many, rows) == []
+    model.unlearn_one(X[0, :3], 0)
+    assert model.count == 19
 
 
 @kinds
