@@ -18,6 +18,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 
 COMMON = {
     "deadline": None,
@@ -27,6 +28,10 @@ COMMON = {
 }
 settings.register_profile("default", **COMMON, derandomize=True, max_examples=10)
 settings.register_profile("thorough", **COMMON, derandomize=False, max_examples=500)
+# Otherwise hypothesis would also draw the constants of modules that are loaded and not installed:
+# they depend on the tests that have run before, and on how the package is installed.
+NO_CONSTANTS = providers._local_constants
+providers._get_local_constants = lambda: NO_CONSTANTS
 PROFILE = os.environ.get("ONLINELS_PROFILE", "default")
 settings.load_profile(PROFILE)
 
