@@ -342,6 +342,7 @@ STEPS_REFUSED = [
     (compose.SelectType(date), r"datetime\.date, expected one of .*numbers\.Number"),
     (feature_extraction.BagOfWords(tokenizer_pattern="a"), "tokenizer_pattern that is not"),
     (feature_extraction.BagOfWords(ngram_range=(1, 11)), "not from 0 to 10"),
+    (preprocessing.FeatureHasher(n_features=0), "n_features=0, which is not a number above 0"),
     (feature_extraction.PolynomialExtender(degree=11), "degree=11, which is not from 0 to 10"),
     (WINDOWED, "Rolling"),
 ]

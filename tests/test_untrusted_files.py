@@ -215,8 +215,6 @@ def test_genuine_files_are_read_and_those_cut_anywhere_refused(one_path, name):
 
 # -- every saved number of every class -------------------------------------------------------------
 
-N_PARTS = 20
-"""Parts of the exhaustive forgery, which several processes can share."""
 MOST_BYTES = 1 << 30
 """Memory that a process may ask for beside that which it has."""
 
@@ -224,6 +222,14 @@ CLASSES_WITHOUT_NUMBERS = {"Draft", "Embedding", "Lock", "PackedSymmetric"}
 CLASSES_WITHOUT_NUMBERS |= {"LeastSquaresClassifier", "LeastSquaresRegressor"}
 CLASSES_WITHOUT_NUMBERS |= {"LeastSquaresMultiTargetRegressor", "FoldedStatistics"}
 """Classes of the package that hold other objects and texts only, or are in files of format 3."""
+
+
+PARTS = [slice(part, None, 20) for part in range(20)]
+FORGED = [
+    (some_forgeries, slice(None)),
+    *(pytest.param(all_forgeries, part, marks=pytest.mark.slow) for part in PARTS),
+]
+"""What makes the forgeries, and which of them: several processes can share all of them."""
 
 
 def limit_memory():
@@ -237,12 +243,10 @@ def limit_memory():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="files are read in other processes")
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "part", [None, *(pytest.param(part, marks=pytest.mark.slow) for part in range(N_PARTS))]
-)
-def test_every_saved_number_of_every_class_may_be_forged(tmp_path, part):
+@pytest.mark.parametrize(("made", "part"), FORGED)
+def test_every_saved_number_of_every_class_may_be_forged(tmp_path, made, part):
     """Files are read in a process that may crash, loop, or ask for memory."""
-    forgeries = some_forgeries() if part is None else all_forgeries()[part::N_PARTS]
+    forgeries = made()
     classes = {each.name.rpartition(".")[0] for each in forgeries}
     own = {name for name in KINDS_BY_NAME if not name.startswith(RIVER)}
     assert own - classes == CLASSES_WITHOUT_NUMBERS
@@ -252,7 +256,7 @@ def test_every_saved_number_of_every_class_may_be_forged(tmp_path, part):
         np.seterr(all="ignore")
         limit_memory()
         counts = Counter()
-        for each in forgeries:
+        for each in forgeries[part]:
             begun.write_text(str(each))
             counts[outcome(onlinels.loads, each.content(), each.model) == "read"] += 1
         # Neither reading nor refusing everything would be right.

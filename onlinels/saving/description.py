@@ -297,12 +297,15 @@ def _is_compiled(part: Any) -> bool:
 
 
 def _check_parameters(state: SavedState) -> None:
-    """Raise ValueError for parameters by which a call could take forever, or all memory."""
+    """Raise ValueError for parameters by which a call could take forever, all memory, or panic."""
     for name in LARGEST_PARAMETERS.keys() & state.keys():
         value, largest = state[name], LARGEST_PARAMETERS[name]
         values = value if type(value) is tuple else (value,)
         if not all(isinstance(each, (int, float)) and 0 <= each <= largest for each in values):
             raise ValueError(f"{name}={value!r}, which is not from 0 to {largest}")
+    n_features = state.get("n_features", 1)
+    if not (isinstance(n_features, int) and n_features > 0):  # Compiled code divides by it.
+        raise ValueError(f"n_features={n_features!r}, which is not a number above 0")
     if state.get("tokenizer_pattern", TOKENIZER_PATTERN) != TOKENIZER_PATTERN:
         raise ValueError(f"a tokenizer_pattern that is not {TOKENIZER_PATTERN}, river's own")
 
