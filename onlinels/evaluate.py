@@ -323,7 +323,7 @@ class ProgressiveScore:
     name : str
         Name of the model in plots.
     metric : river.metrics.base.Metric
-        The metric that was passed, over all rows.
+        The metric that was passed, over all rows; in river's `Rolling`, over its last rows.
     window : int
         Number of rows per window.
     rows : ndarray (n_windows,)
@@ -441,7 +441,11 @@ class ProgressiveScore:
 
 
 def metrics_in(metric: Any) -> list[Any]:
-    """Return the metrics that are joined in a metric."""
+    """Return the metrics that are joined in a metric; of river's `Rolling`, those inside."""
+    from river.utils import Rolling
+
+    if isinstance(metric, Rolling):
+        metric = metric.obj
     return list(metric) if isinstance(metric, UserList) else [metric]
 
 
@@ -632,7 +636,8 @@ def progressive_val_score(
     stops, *curves, seconds = zip(*points, strict=True) if points else [()] * 4
     columns, n_rows = columns_of(metric), np.array(stops, dtype=np.intp)
     # A single metric has a number per window, and several have a row of numbers.
-    is_one = metrics_in(metric) == [metric] and len(columns) == 1
+    are_joined = isinstance(getattr(metric, "obj", metric), UserList)
+    is_one = len(columns) == 1 and not are_joined
     shape = (len(stops),) if is_one else (len(stops), len(columns))
     cumulative, windowed = (
         # An output that no row of a window had is NaN.

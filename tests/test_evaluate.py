@@ -61,6 +61,11 @@ def joined(*kinds):
     return metrics.base.Metrics([kind() for kind in kinds])
 
 
+def rolling():
+    of = [metrics.Accuracy(), metrics.F1()]
+    return utils.Rolling(metrics.base.Metrics, 20, metrics=of)
+
+
 def hidden_model():
     return HiddenLayer(3) | LeastSquaresClassifier(1.0)
 
@@ -93,6 +98,7 @@ CASES = [
     (partial(anomaly.HalfSpaceTrees, seed=1, n_trees=2, height=3), "bools", metrics.ROCAUC, ()),
     (partial(cluster.KMeans, n_clusters=2, seed=1), "bools", metrics.AdjustedRand, ()),
     (sampler, "bools", metrics.Accuracy, ()),
+    (LINEAR, "bools", rolling, ()),
 ]
 DELAYS = [None, 0, 1, 3, 30]
 
@@ -110,6 +116,7 @@ def stream_of(X, y, **options):
 
 
 def values_of(metric):
+    metric = getattr(metric, "obj", metric)
     if isinstance(metric, metrics.base.Metrics):
         return [value for each in metric for value in values_of(each)]
     return [metric.get()]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onlinels
-from onlinels import LeastSquaresClassifier, ShallowConvClassifier
+from onlinels import HiddenLayer, LeastSquaresClassifier, ShallowConvClassifier
 from onlinels.lessons import LessonBook, leave_one_out_scores
 from support.digits_network import IMAGES, LABELS
 from support.laws import assert_refused, fitted, targets_of, weighted_centred
@@ -137,6 +137,7 @@ def test_bad_input_changes_nothing():
         (lambda: arrays.add("b", np.ones(7), "a"), r"shape \(7,\), expected \(6,\)"),
         (lambda: LessonBook(onlinels.StreamClassifier()), "must be a LeastSquaresClassifier or"),
         (lambda: LessonBook(LeastSquaresClassifier), "is the class LeastSquaresClassifier"),
+        (lambda: LessonBook(HiddenLayer(3) | LeastSquaresClassifier()), "is a pipeline, expected"),
         (lambda: LessonBook(LeastSquaresClassifier(half_life=9)), "forgets rows or cannot"),
         (lambda: LessonBook(LeastSquaresClassifier(1.0, "orthogonal")), "forgets rows or cannot"),
         (lambda: LessonBook(ShallowConvClassifier.from_preset("digits")), "fix_features"),

@@ -44,7 +44,7 @@ NEIGHBOURS = {
     "explain": "meta pipelines",
     "forecasting": "pipelines",
     "stream": "explain",
-    "lessons": "network stream",
+    "lessons": "network pipelines stream",
     "export": "devices meta network pipelines windowed",
 }
 """Imports within a layer."""

@@ -11,6 +11,7 @@ const otherTabs = new BroadcastChannel(location.pathname);
 let state = { classes: [], lessons: [] };
 let taught = {}; // The image and the label of the last lesson: two clicks are one lesson.
 let turn = Promise.resolve(); // One request for the state at a time, so that the latest comes last.
+let opening = Promise.resolve(); // One photo at a time: what is taught is the one chosen last.
 let last = 60; // Lessons shown.
 let asking = false;
 let askAgain = false;
@@ -48,7 +49,11 @@ function show(news) {
 
 const load = () => ask(`api/state?last=${last}`).then(show, sayFault);
 const refresh = () => (turn = turn.then(load));
-const change = (data, done) => (turn = turn.then(() => make(data, done)));
+
+function change(data, done) {
+  if (data.do !== "teach") taught = {}; // What is taught after it is a new lesson.
+  return (turn = turn.then(() => make(data, done)));
+}
 
 async function make(data, done) {
   try {
@@ -56,7 +61,6 @@ async function make(data, done) {
       ? ask(`api/model?last=${last}`, { method: "POST", body: data })
       : post(`api/change?last=${last}`, data));
     otherTabs.postMessage("changed");
-    if (data.do !== "teach") taught = {};
     show(news);
     say(done);
     return true;
@@ -85,12 +89,13 @@ async function predict() {
 }
 
 async function teach(label) {
+  await opening;
   const image = pad.given;
   if (!image) return say(ofPhotos ? "Take a photo first." : "Draw something first.", true);
   if (taught.image === image && taught.label === label) return; // The second of two clicks.
   taught = { image, label };
   pad.finished = true; // What is drawn before the answer comes is the next drawing.
-  const saved = await change({ do: "teach", image, label }, `Learnt as ${label}, and saved.`);
+  const saved = await change({ do: "teach", image: structuredClone(image), label }, `Learnt as ${label}, and saved.`);
   if (!saved) taught = {};
   if (pad.given !== image && !pad.isLive) return saved; // The pad shows the next one already.
   pad.finished = saved;
@@ -99,10 +104,10 @@ async function teach(label) {
   return saved;
 }
 
-const unlearn = (lesson) => make({ do: "take back", number: lesson.id }, `Unlearnt: a lesson of ${lesson.label}.`);
+const takenBack = (lesson) => [{ do: "take back", number: lesson.id }, `Unlearnt: a lesson of ${lesson.label}.`];
 
 async function takeBack(lesson) {
-  await (turn = turn.then(() => unlearn(lesson)));
+  await change(...takenBack(lesson));
   at("lessons").focus(); // The button is gone.
 }
 
@@ -120,7 +125,10 @@ const check = () => ask("api/suspects").then((found) => {
 const merge = (number) => change({ do: "merge", number }, `Merged what browser ${number} has taught.`);
 const part = (number) => change({ do: "part", number }, `Without what browser ${number} has taught.`);
 
-const sure = () => !at("lessons").children.length || confirm("Start over? The model forgets all lessons of this browser.");
+async function sure() {
+  await turn; // Before the first answer, nobody knows whether there are lessons.
+  return !state.lessons.length || confirm("Start over? The model forgets all lessons of this browser.");
+}
 
 pad.addEventListener("change", () => {
   if (!pad.finished) at("pad").classList.remove("taught");
@@ -133,7 +141,8 @@ pad.addEventListener("stroke", () => {
 at("clear").addEventListener("click", () => pad.clear());
 at("new").addEventListener("submit", async (event) => {
   event.preventDefault();
-  if (await teach(at("name").value)) at("name").value = "";
+  const label = at("name").value;
+  if ((await teach(label)) && at("name").value === label) at("name").value = "";
 });
 at("older").addEventListener("click", () => { last += 240; refresh(); });
 at("check").addEventListener("click", check);
@@ -147,25 +156,29 @@ at("choose").addEventListener("click", () => { at("photo").removeAttribute("capt
 at("photo").addEventListener("change", async (event) => {
   const file = event.target.files[0];
   // The first answer says which shape a photo has.
-  if (file) await turn.then(() => pad.open(file)).catch(() => say(`${file.name} cannot be read as a photo.`, true));
+  const open = () => turn.then(() => pad.open(file)).catch(() => say(`${file.name} cannot be read as a photo.`, true));
+  if (file) await (opening = opening.then(open));
   event.target.value = "";
 });
 at("upload").addEventListener("click", () => at("file").click());
 at("file").addEventListener("change", async (event) => {
   const file = event.target.files[0];
   if (file?.size > 20e6) say(`${file.name} has over 20 MB: no model that was downloaded here.`, true);
-  else if (file && sure()) await change(file, `Started over with ${file.name}.`);
+  else if (file && (await sure())) await change(file, `Started over with ${file.name}.`);
   event.target.value = "";
 });
 for (const each of document.querySelectorAll("[data-start]")) {
   const start = each.dataset.start;
   const done = start === "digits" ? "The model has learnt 1,797 digits. Teach it your hand." : "Started over, empty.";
-  each.addEventListener("click", () => sure() && change({ do: "start", label: start }, done));
+  each.addEventListener("click", async () => (await sure()) && change({ do: "start", label: start }, done));
 }
 document.addEventListener("keydown", (event) => {
   if (event.target.matches("input") || event.altKey || event.repeat) return;
   // Which lesson is the latest, only the answers to earlier requests say.
-  if ((event.ctrlKey || event.metaKey) && event.key === "z") turn = turn.then(() => state.lessons.length && unlearn(state.lessons.at(-1)));
+  if ((event.ctrlKey || event.metaKey) && event.key === "z") {
+    taught = {};
+    turn = turn.then(() => state.lessons.length && make(...takenBack(state.lessons.at(-1))));
+  }
   if (event.ctrlKey || event.metaKey) return;
   if (event.key === "Escape") pad.clear();
   const label = keysOf(state.classes).get(event.key.toLowerCase());

@@ -21,6 +21,7 @@ export class Camera extends EventTarget {
 
   /** Show a photo of a file. */
   async open(file) {
+    this.given = null; // Whoever teaches waits for the photo, and learns none if it cannot be read.
     const photo = await createImageBitmap(file);
     this.stop();
     this.#take(photo, photo.width, photo.height);

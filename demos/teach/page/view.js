@@ -58,7 +58,7 @@ function showClasses(labels, teach) {
       const name = make("span", { className: "label", textContent: label });
       const button = make("button", { type: "button" }, make("kbd"), name, track, make("span", { className: "percent" }));
       button.setAttribute("aria-label", `Teach ${label}`);
-      button.addEventListener("click", () => teach(label));
+      button.addEventListener("click", (event) => event.detail < 2 && teach(label)); // Two clicks teach once.
       row = make("li", {}, button);
       row.dataset.label = label;
     }
