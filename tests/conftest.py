@@ -30,7 +30,7 @@ settings.register_profile("default", **COMMON, derandomize=True, max_examples=10
 settings.register_profile("thorough", **COMMON, derandomize=False, max_examples=500)
 # Otherwise hypothesis would also draw the constants of modules that are loaded and not installed:
 # they depend on the tests that have run before, and on how the package is installed.
-NO_CONSTANTS = providers._local_constants
+NO_CONSTANTS = getattr(providers, "_local_constants", None)
 providers._get_local_constants = lambda: NO_CONSTANTS
 PROFILE = os.environ.get("ONLINELS_PROFILE", "default")
 settings.load_profile(PROFILE)
