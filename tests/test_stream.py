@@ -4,6 +4,7 @@ Their memories are batch solutions. What they refuse changes nothing.
 """
 
 import copy
+import datetime
 import gc
 import lzma
 import math
@@ -618,9 +619,13 @@ BAD_SAMPLES = [
     ({"a": -1e151}, r"x\['a'\] is -1e\+151"),
     ({"a": 10**400}, r"x\['a'\] is a number beyond float64"),
     ({"a": 1.0, "b": {}}, r"x\['b'\] is {}"),
+    ({"a": datetime.date(2020, 1, 1)}, "of type date, expected a number"),
+    ({"a": [1.0, 2.0]}, r"x\['a'\] is \[1.0, 2.0\] of type list"),
+    ({"a": b"text"}, r"x\['a'\] is b'text'"),
     ({"a": np.array([1.0, np.inf])}, r"x\['a'\] holds inf"),
     ({"array": np.ones(3)}, r"x\['array'\] has 3 values, expected 2"),
     ({"new": np.ones(1), ("new", 0): 1.0}, r"The names \('new', 0\) and .* stand for one feature"),
+    ({np.nan: 1.0}, "name is NaN"),
     ({"new": "text", np.nan: "text"}, "name is NaN"),
     ({"new": 2.0, object(): 1.0}, "Feature name <object object"),
 ]

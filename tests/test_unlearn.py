@@ -360,6 +360,13 @@ def test_what_was_not_learnt_cannot_be_unlearnt(make, X, y, named, message, erro
         laws.assert_refused(call, model, message, error)
 
 
+def test_removed_rows_that_lack_columns_are_told():
+    rows = np.random.default_rng(0).normal(size=(9, 3))
+    model = laws.fitted(LeastSquaresRegressor(ridge=1.0), rows, rows[:, 0])
+    with pytest.warns(UserWarning, match=r"X lacks .* 1 of 3 columns .*\[2\]"):
+        model.unlearn_many(rows[:1, :2], rows[:1, 0])
+
+
 # Parts of rows
 
 
