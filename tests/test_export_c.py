@@ -24,6 +24,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     WindowedClassifier,
+    difference,
     export,
 )
 from onlinels.devices import device_weights, read_device
@@ -208,6 +209,8 @@ def test_int8_weights_are_multiples_of_a_127th(folder, n_outputs):
     bound = np.abs(X - mean).sum(axis=1)[:, None] * (0.501 * steps) + 1e-6
     assert_close(found, scores_of(model, X), bound)
     assert labels.tolist() == found.argmax(axis=1).tolist()
+    own = model.predict_many(X.astype(np.float64))
+    assert np.mean([model.classes[k] for k in labels] == own) > 0.97
     # Beside the weights, a mean for each feature, and a scale and constant for each output.
     n_weights = 40 * n_outputs
     assert constants_of(folder / "fan.h") == (n_weights + 4 * (40 + 2 * n_outputs), n_weights)
@@ -388,6 +391,7 @@ def assert_answers(device, model, X, share):
 
 DRAWN = {"seed": st.integers(0, 2**32 - 1), "n_rows": st.integers(45, 90)}
 DRAWN |= {"offset": st.sampled_from([0, 3])}
+TOLERANCES = {"float32": 1e-3, "int16": 1e-9}
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -404,6 +408,8 @@ def test_what_a_device_learns_goes_home_and_comes_back(device_of, name, data, se
     device_sums.assert_sums(read, hidden_of(model, X), Y)
     types = {(each, type(each)) for each in getattr(last_step(read.model), "classes", ())}
     assert types == {(each, type(each)) for each in made.labels}
+    here = fitted(last_step(model).empty(), hidden_of(model, X), Y)
+    assert difference(last_step(read.model), here) < TOLERANCES[made.rows]
     content = device_weights(read.model, model, 1)
     assert device.take(content[:-1]) != 0
     assert_answers(device, model, X, made.share)
