@@ -167,9 +167,11 @@ READERS = {
     "maps": lambda X: ConvolutionalFeatures(padding=0).transform_many(X),
     "channels": lambda X: ConvolutionalFeatures(np.ones((1, 3, 3, 3)), padding=9).transform_many(X),
     "shape": lambda X: ConvolutionalFeatures(image_shape=(24, 24, 3)).transform_many(X),
+    "one image": lambda X: ConvolutionalFeatures(padding=0).transform_one({"image": X[0]}),
     "grey": lambda X: ImagePreprocessing(grey_channel=True).transform_many(X),
     "blocks": lambda X: ImagePreprocessing(downsample=2).transform_many(X),
     "whitening": lambda X: ImagePreprocessing.from_examples(fixed(X)).transform_many(X),
+    "network": lambda X: ShallowConvClassifier.from_preset("svhn").learn_many(X, LABELS[:9]),
     "later images": lambda X: laws.fitted(
         ShallowConvClassifier(), fixed(X), LABELS[:9]
     ).predict_many(X),
