@@ -24,7 +24,6 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     WindowedClassifier,
-    difference,
     export,
 )
 from onlinels.devices import device_weights, read_device
@@ -391,7 +390,6 @@ def assert_answers(device, model, X, share):
 
 DRAWN = {"seed": st.integers(0, 2**32 - 1), "n_rows": st.integers(45, 90)}
 DRAWN |= {"offset": st.sampled_from([0, 3])}
-TOLERANCES = {"float32": 1e-3, "int16": 1e-9}
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -408,8 +406,6 @@ def test_what_a_device_learns_goes_home_and_comes_back(device_of, name, data, se
     device_sums.assert_sums(read, hidden_of(model, X), Y)
     types = {(each, type(each)) for each in getattr(last_step(read.model), "classes", ())}
     assert types == {(each, type(each)) for each in made.labels}
-    here = fitted(last_step(model).empty(), hidden_of(model, X), Y)
-    assert difference(last_step(read.model), here) < TOLERANCES[made.rows]
     content = device_weights(read.model, model, 1)
     assert device.take(content[:-1]) != 0
     assert_answers(device, model, X, made.share)
