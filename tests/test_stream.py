@@ -231,9 +231,13 @@ def test_one_expert_is_plain_least_squares(stream):
 @given(strategies.streams(always=True))
 def test_labels_scores_and_probabilities_agree(stream):
     model = laws.fitted_by_row(StreamClassifier(), stream.samples, stream.labels)
-    for x, scores in zip(stream.samples, model.scores_many(stream.samples), strict=True):
-        row, label = model.predict_proba_one(x), model.predict_one(x)
-        assert scores == model.scores_one(x)
+    probabilities = model.predict_proba_many(stream.samples)
+    assert probabilities == [model.predict_proba_one(x) for x in stream.samples]
+    predicted = model.predict_many(stream.samples)
+    assert predicted == [model.predict_one(x) for x in stream.samples]
+    all_scores = model.scores_many(stream.samples)
+    assert all_scores == [model.scores_one(x) for x in stream.samples]
+    for row, label, scores in zip(probabilities, predicted, all_scores, strict=True):
         assert tuple(row) == tuple(scores) == model.classes
         assert sum(row.values()) == pytest.approx(1.0)
         assert min(row.values()) > 0.0
