@@ -381,6 +381,29 @@ def test_rows_without_weight_at_the_beginning_leave_the_ridge(asks, w):
     assert model.ridge_diagonal.tolist() == [0.6]
 
 
+@pytest.mark.parametrize("decay", [{"forgetting_factor": 0.93}, {"half_life": 6.0}])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@strategies.examples(15)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 20]), st.data())
+def test_rows_one_by_one_are_rows_in_batches(decay, fit_intercept, seed, every, data):
+    """With predictions of known names between rows, over several resets of the ridge."""
+    random = np.random.default_rng(seed)
+    X, y = random.normal(size=(60, 3)) + 1.0, random.normal(size=60)
+    w = data.draw(st.sampled_from([np.ones(60), random.integers(0, 3, 60) * 1.0]))
+    single = LeastSquaresRegressor(2.0, "recursive", fit_intercept, **decay)
+    batches, before = single.empty(), single.empty()
+    for row, (x, target) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
+        if row % every == 0:
+            single.predict_one(dict(zip("abc", x, strict=True)))
+        single.learn_one(dict(zip("abc", x, strict=True)), target, w=w[row])
+    for batch in data.draw(strategies.splits(60)):
+        batches.learn_many(X[batch], y[batch], w[batch])
+        before.predict_learn_many(X[batch], y[batch], w[batch])
+    for other in (batches, before):
+        np.testing.assert_allclose(other.ridge_diagonal, single.ridge_diagonal, rtol=1e-9)
+        np.testing.assert_allclose(other.output_weights, single.output_weights, atol=1e-8)
+
+
 @pytest.mark.parametrize(("kind", "fit_intercept"), pairs_in_turn(strategies.SHAPES, [False, True]))
 @strategies.examples(20)
 @given(

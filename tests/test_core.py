@@ -425,6 +425,18 @@ def test_labels_that_are_compared_by_python_code(name):
         assert_same_state(model, expected, 1e-9, name)
 
 
+@pytest.mark.parametrize("name", CORES)
+def test_rows_of_a_class_are_counted_in_arrays_too(name):
+    """The core learns the second array. A class leaves with its last row."""
+    X, y, left = np.random.default_rng(0).normal(size=(20, 3)), [*"ab"] * 10, []
+    with core_in_use(name):
+        model = LeastSquaresClassifier(1.0)
+        for change in (model.learn_many, model.learn_many, model.unlearn_many, model.unlearn_many):
+            change(X, y)
+            left.append(model.classes)
+    assert left == [("a", "b")] * 3 + [()]
+
+
 READ = [{name: value} for value in VALUES for name in ("h0", "h")]
 READ += [{name: value} for value in ARRAYS for name in ("h", "u")]
 READ += [{name: batch.as_outputs(value)} for value in ARRAYS[:2] for name in ("h", "u")]
