@@ -58,7 +58,9 @@ OF_ANY_UNITS = {"ridge": 0.0}, {"scaling": "standard"}, {"ridge": 1.0, "scaling"
 
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
 @pytest.mark.parametrize("constant", [0.0, 0.1, 0.7, 9.81, 37.2, 1.7e9 + 0.3, -1e-200])
-@pytest.mark.parametrize(("n_rows", "steps"), [(20, [10]), (50, [1, 7, 50]), (5000, [100, 714])])
+@pytest.mark.parametrize(
+    ("n_rows", "steps"), [(20, [10]), (50, [1, 7, 50]), (5000, [100, 714, 5000])]
+)
 def test_a_constant_feature_gets_no_weight(accumulator, constant, n_rows, steps):
     """Its deviation is rounding error, whichever way the rows came; rows without weight are none.
 
@@ -154,9 +156,11 @@ def test_a_rare_change_of_a_feature_far_from_0_has_a_weight(accumulator, ridge):
 @given(st.data(), st.sampled_from(FORGETTING))
 def test_sparse_rows_are_learnt_as_arrays(kind, data, forgetting):
     rows, make = data.draw(strategies.cases(kind, unlearns=True, max_rows=30))
-    X = rows.X.astype(float)
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    X, is_filled = rows.X.astype(float), random.random(rows.X.shape[1]) < 0.3
+    X *= is_filled | (random.random(X.shape) < 0.3)
     # Far from 0 without centring, rounding alone tells columns apart.
-    X[:, 0] += make().fit_intercept * data.draw(st.sampled_from([0.0, 1e6]))
+    X[:, is_filled] += make().fit_intercept * data.draw(st.sampled_from([0.0, 1e6]))
     model, expected = (make().clone({"ridge": 1.0, **forgetting}) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear_model, "takes_sparse", lambda _, rows: sparse.issparse(rows))
@@ -375,6 +379,29 @@ def test_rows_without_weight_at_the_beginning_leave_the_ridge(asks, w):
             model.predict_one(x)
         model.learn_one(x, y, w=weight)
     assert model.ridge_diagonal.tolist() == [0.6]
+
+
+@pytest.mark.parametrize("decay", [{"forgetting_factor": 0.93}, {"half_life": 6.0}])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@strategies.examples(15)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 20]), st.data())
+def test_rows_one_by_one_are_rows_in_batches(decay, fit_intercept, seed, every, data):
+    """With predictions of known names between rows, over several resets of the ridge."""
+    random = np.random.default_rng(seed)
+    X, y = random.normal(size=(60, 3)) + 1.0, random.normal(size=60)
+    w = data.draw(st.sampled_from([np.ones(60), random.integers(0, 3, 60) * 1.0]))
+    single = LeastSquaresRegressor(2.0, "recursive", fit_intercept, **decay)
+    batches, before = single.empty(), single.empty()
+    for row, (x, target) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
+        if row % every == 0:
+            single.predict_one(dict(zip("abc", x, strict=True)))
+        single.learn_one(dict(zip("abc", x, strict=True)), target, w=w[row])
+    for batch in data.draw(strategies.splits(60)):
+        batches.learn_many(X[batch], y[batch], w[batch])
+        before.predict_learn_many(X[batch], y[batch], w[batch])
+    for other in (batches, before):
+        np.testing.assert_allclose(other.ridge_diagonal, single.ridge_diagonal, rtol=1e-9)
+        np.testing.assert_allclose(other.output_weights, single.output_weights, atol=1e-8)
 
 
 @pytest.mark.parametrize(("kind", "fit_intercept"), pairs_in_turn(strategies.SHAPES, [False, True]))

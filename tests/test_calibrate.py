@@ -17,6 +17,7 @@ from onlinels.linear.scoring import (
     SOFTMAX_SCALES,
     best_scale,
     calibrate,
+    log_losses,
 )
 from support import laws, strategies
 from support.strategies import classifier_settings, rows, splits
@@ -92,6 +93,32 @@ def test_losses_equal_those_of_stored_scores_and_labels_are_unchanged(rows, sett
         one = model.predict_proba_one(x)
         assert tuple(one) == model.classes
         np.testing.assert_allclose(list(one.values()), row, rtol=1e-5)
+
+
+LABELS = ["a", 1, 2.5, "b", ("c", 1)]
+
+
+@given(
+    st.sampled_from([None, "equal", "learnt", {"a": 2.0, "never": 0.5}]),
+    st.sampled_from([LABELS[:4], LABELS[::-1]]),
+    st.integers(0, 2**32 - 1),
+)
+def test_losses_of_single_rows_are_those_of_their_scores(priors, labels, seed):
+    """By compiled code, also where labels are not of plain types, and from a pickle on."""
+    random, losses = np.random.default_rng(seed), np.zeros(len(SOFTMAX_SCALES))
+    model = CalibratedClassifier(LeastSquaresClassifier(1.0, priors=priors))
+    for step in range(40):
+        column, w = int(random.integers(len(labels))), float(random.choice([1.0, 0.5, 0.0]))
+        x, y = {"x": column + random.normal(), "y": random.normal()}, labels[column]
+        classes, (scores,) = model.classes, model.scores_many([x])
+        if y in classes:
+            row = np.array([[*scores.values()]]), np.array([classes.index(y)])
+            losses += log_losses(*row, w, float(model.count), len(classes))[0]
+        model.predict_one(x)
+        model.learn_one(x, y, w)
+        np.testing.assert_allclose(model._losses, losses, rtol=1e-9, atol=1e-9)
+        if step == 20:
+            model = pickle.loads(pickle.dumps(model))
 
 
 @given(rows(), rows(), classifier_settings())

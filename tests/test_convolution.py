@@ -291,6 +291,14 @@ def test_blank_images_give_filters_without_warnings(n_iterations, channels):
         assert np.abs(bank).max() < 10.0
 
 
+def test_an_empty_cluster_keeps_its_centre():
+    """One of nine patches is not even: all clusters start from it."""
+    images = np.zeros((1, 4, 4, 1))
+    images[0, 0, 0] = 1.0
+    bank = bank_of(Patches(5, 2, whitening=0.1, n_iterations=10), images, None)
+    assert np.isfinite(bank).all()
+
+
 # -- refusals --------------------------------------------------------------------------------------
 
 
@@ -307,6 +315,9 @@ GREY, NARROW = IMAGES[..., 0], IMAGES[:, :, :5]
 POWER = {"before_pooling": 8, "dtype": "float32"}
 REFUSED = [
     # Filters
+    (lambda: ConvolutionalFeatures(None), TypeError, "filters holds None"),
+    (lambda: ConvolutionalFeatures(ONES * 1j), TypeError, "expected real numbers"),
+    (lambda: ConvolutionalFeatures(np.ma.array(ONES)), TypeError, "masked array"),
     (lambda: ConvolutionalFeatures(Patches), TypeError, r"an array, Patches\(\), or a tuple"),
     (lambda: ConvolutionalFeatures(()), ValueError, "empty tuple"),
     (lambda: ConvolutionalFeatures(("hand-designed", "bars")), ValueError, "'bars' is not known"),

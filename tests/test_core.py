@@ -425,6 +425,18 @@ def test_labels_that_are_compared_by_python_code(name):
         assert_same_state(model, expected, 1e-9, name)
 
 
+@pytest.mark.parametrize("name", CORES)
+def test_rows_of_a_class_are_counted_in_arrays_too(name):
+    """The core learns the second array. A class leaves with its last row."""
+    X, y, left = np.random.default_rng(0).normal(size=(20, 3)), [*"ab"] * 10, []
+    with core_in_use(name):
+        model = LeastSquaresClassifier(1.0)
+        for change in (model.learn_many, model.learn_many, model.unlearn_many, model.unlearn_many):
+            change(X, y)
+            left.append(model.classes)
+    assert left == [("a", "b")] * 3 + [()]
+
+
 READ = [{name: value} for value in VALUES for name in ("h0", "h")]
 READ += [{name: value} for value in ARRAYS for name in ("h", "u")]
 READ += [{name: batch.as_outputs(value)} for value in ARRAYS[:2] for name in ("h", "u")]
@@ -533,6 +545,36 @@ def test_header(way, tmp_path):
         is_accepted = learn_by_header(library, rows, m, c)[-1][7]
         accepted.add((bool(is_accepted), accepts_ridge(sums, c)))
     assert accepted == {(True, True), (False, False)}
+
+
+@compiled
+@pytest.mark.filterwarnings("ignore")
+@strategies.examples(100)
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_without_a_ridge_dependent_features_have_the_weights_of_minimum_norm(seed, fit_intercept):
+    """The core solves by pivots what LAPACK solves in the eigenbasis, and what the rows tell."""
+    numbers = np.random.default_rng(seed)
+    m, n_rows, n_removed = numbers.integers(2, 20), numbers.integers(4, 30), numbers.integers(0, 3)
+    rank = numbers.integers(1, m)
+    X = numbers.integers(-3, 4, (n_rows, rank)) @ numbers.integers(-2, 3, (rank, m))
+    X = X * 2.0 ** numbers.integers(-8, 9, m) + 4.0 * numbers.integers(0, 2)
+    y, left = numbers.normal(size=n_rows), slice(n_removed, None)
+    rows = list(zip(map(dict, map(enumerate, X.tolist())), y.tolist(), strict=True))
+    A, T, _, _ = laws.weighted_centred(X[left], y[left, None], np.ones(n_rows)[left], fit_intercept)
+    A[:, np.abs(A).max(axis=0) < 1e-9] = 0.0
+    sizes, expected, intervals = np.linalg.norm(A, axis=0)[:, None], laws.minimum_norm(A, T), []
+    x, beyond = rows[-1][0], rows[-1][0] | {0: X[-1, 0] + 7.0}
+    for name in ("compiled", "reference"):
+        with core_in_use(name):
+            model = learn_all(LeastSquaresRegressor(0.0, fit_intercept=fit_intercept), rows)
+            intervals.append([model.predict_interval_one(each) for each in (x, beyond)])
+            for row in rows[:n_removed]:
+                model.unlearn_one(*row)
+            # Names that only the removed rows had are gone.
+            weights = dict(zip(model.feature_names, model.output_weights, strict=True))
+            found = [weights.get(column, [0.0]) for column in range(m)]
+            np.testing.assert_allclose(sizes * found, sizes * expected, rtol=1e-7, atol=1e-7)
+    assert are_close(*intervals, 1e-6)
 
 
 @pytest.mark.parametrize("name", CORES)

@@ -62,8 +62,8 @@ TARGETS = {
     **dict.fromkeys(["regressor", "regressor of folds", "stream regressor"], NUMBERS),
     **dict.fromkeys(["several", "several of folds"], SEVERAL),
 }
-N_WEIGHTS = dict.fromkeys(["pipeline", "windowed"], 1)
-"""These models take no weights."""
+WEIGHTS = [{}, {"w": []}, {"w": np.zeros(0)}, {"w": 2.0}]
+WITHOUT_WEIGHTS = {"pipeline": [{}], "windowed": [{}]}
 
 
 def kind_of(answer):
@@ -100,7 +100,7 @@ def assert_teaches_nothing(model, none, y, weights=({},)):
 @pytest.mark.parametrize(("kind", "form"), pairs_in_turn(TARGETS, FORMS, 1))
 def test_no_rows_are_answered_as_a_row_and_teach_nothing(kind, form):
     model, y, (make, all_none) = models.MODELS[kind](), TARGETS[kind], FORMS[form]
-    weights = [{}, {"w": []}, {"w": np.zeros(0)}, {"w": 2.0}][: N_WEIGHTS.get(kind)]
+    weights = WITHOUT_WEIGHTS.get(kind, WEIGHTS)
     for _ in range(2):
         questions = models.questions_of(model).items()
         kinds = {question: kind_of(ask(make(ROWS[:1]))) for question, ask in questions}

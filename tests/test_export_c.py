@@ -208,6 +208,8 @@ def test_int8_weights_are_multiples_of_a_127th(folder, n_outputs):
     bound = np.abs(X - mean).sum(axis=1)[:, None] * (0.501 * steps) + 1e-6
     assert_close(found, scores_of(model, X), bound)
     assert labels.tolist() == found.argmax(axis=1).tolist()
+    own = model.predict_many(X.astype(np.float64))
+    assert np.mean([model.classes[k] for k in labels] == own) > 0.97
     # Beside the weights, a mean for each feature, and a scale and constant for each output.
     n_weights = 40 * n_outputs
     assert constants_of(folder / "fan.h") == (n_weights + 4 * (40 + 2 * n_outputs), n_weights)

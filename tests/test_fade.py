@@ -134,6 +134,20 @@ def test_merging_adds_statistics_as_they_stand_or_comes_to_one_time(
     assert dumps(models[0]) == before
 
 
+def test_a_model_that_was_merged_counts_by_time_at_the_next_merge():
+    """Also if the later clock was that of rows without times."""
+    random = np.random.default_rng(0)
+    rows, y = strategies.Rows(random.normal(size=(8, 2)), [], None).dicts(), random.normal(size=8)
+    model, timed, late = (LeastSquaresRegressor(ridge=1.0, half_life=5.0) for _ in range(3))
+    laws.fitted_by_row(model, rows[:6], y[:6])
+    timed.learn_one(rows[6], y[6], t=4.0)
+    late.learn_one(rows[7], y[7])
+    model.merge(timed)
+    model.merge(late)
+    w = 0.5 ** (np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.0, 2.0, 5.0]) / 5.0)
+    laws.assert_same_model(model, laws.fitted(LeastSquaresRegressor(ridge=1.0), rows, y, w))
+
+
 def test_a_half_life_changes_within_its_kind_of_times():
     model, x = LeastSquaresRegressor(1.0, half_life=timedelta(days=1)), {"a": 1.0}
     model.half_life = 2.0  # Nothing is learnt yet.

@@ -162,6 +162,10 @@ def test_sums_of_no_rows_are_refused(make, given_, change, message):
         make(**given_ | change)
 
 
+def test_targets_without_names_are_numbered():
+    assert regressor_from_sums(**OF_NUMBERS).target_names == (0, 1)
+
+
 def test_large_means_want_an_origin():
     random = np.random.default_rng(0)
     A = random.normal(size=(50, 1)) @ np.ones((1, 9)) + 1e-7 * random.normal(size=(50, 9))
@@ -200,4 +204,5 @@ def test_the_query_of_the_guide(connect):
     )
     frame = pl.DataFrame(rows, schema=["a", "b", "label"], orient="row")
     learnt = fitted(LeastSquaresClassifier(ridge=1.0), frame[["a", "b"]], frame["label"])
-    assert (made.count, difference(made, learnt) < 1e-12) == (500, True)
+    assert made.count == 500
+    assert difference(made, learnt) < 1e-12

@@ -349,6 +349,7 @@ FLAT = IMAGES.reshape(60, 36)
         (network(warm_up=20), IMAGES),
         (network(), IMAGES),
     ],
+    ids=["auto", "recursive", "paper", "regressor", "calibrated", "drift", "network", "warm-up"],
 )
 def test_batches_that_are_refused_change_nothing(model, X):
     model = model.clone()

@@ -1,6 +1,7 @@
 """Lessons by key: corrected and removed exactly, and those that the others contradict."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,23 +124,33 @@ def test_lessons_of_images_are_arrays_or_dicts_whose_memory_may_be_used_again():
 
 def test_bad_input_changes_nothing():
     book, arrays = book_of([{"x": 1.0}], ["nut"]), book_of(np.eye(6), "ababab")
-    for call, message in (
-        (lambda: book.add(0, {"x": 1.0}, "nut"), "key is 0, which has a lesson"),
-        (lambda: book.add(1.5, {"x": 1.0}, "nut"), "key is of type float, expected"),
-        (lambda: book.add("b", {"x": float("nan")}, "nut"), "nan"),
-        (lambda: book.add("b", {"x": 1.0}, None), "y is None"),
-        (lambda: book.correct(0, None), "y is None"),
-        (lambda: book.correct("b", "nut"), "key is 'b', which has no lesson"),
-        (lambda: book.remove("b"), "key is 'b', which has no lesson"),
-        (lambda: book.suspects(0), "n=0"),
-        (lambda: leave_one_out_scores(book.model, [{"x": 1.0}], ["cog"]), "y holds"),
-        (lambda: arrays.add("b", np.ones(5), "a"), r"shape \(5,\), expected \(6,\)"),
-        (lambda: arrays.add("b", np.ones(7), "a"), r"shape \(7,\), expected \(6,\)"),
-        (lambda: LessonBook(onlinels.StreamClassifier()), "must be a LeastSquaresClassifier or"),
-        (lambda: LessonBook(LeastSquaresClassifier), "is the class LeastSquaresClassifier"),
-        (lambda: LessonBook(HiddenLayer(3) | LeastSquaresClassifier()), "is a pipeline, expected"),
-        (lambda: LessonBook(LeastSquaresClassifier(half_life=9)), "forgets rows or cannot"),
-        (lambda: LessonBook(LeastSquaresClassifier(1.0, "orthogonal")), "forgets rows or cannot"),
-        (lambda: LessonBook(ShallowConvClassifier.from_preset("digits")), "fix_features"),
+    for call, error, message in (
+        (lambda: book.add(0, {"x": 1.0}, "nut"), ValueError, "key is 0, which has a lesson"),
+        (lambda: book.add(1.5, {"x": 1.0}, "nut"), TypeError, "key is of type float, expected"),
+        (lambda: book.add("b", {"x": float("nan")}, "nut"), ValueError, "nan"),
+        (lambda: book.add("b", {"x": 1.0}, None), ValueError, "y is None"),
+        (lambda: book.correct(0, None), ValueError, "y is None"),
+        (lambda: book.correct("b", "nut"), ValueError, "key is 'b', which has no lesson"),
+        (lambda: book.remove("b"), ValueError, "key is 'b', which has no lesson"),
+        (lambda: book.suspects(0), ValueError, "n=0"),
+        (lambda: leave_one_out_scores(book.model, [{"x": 1.0}], ["cog"]), ValueError, "y holds"),
+        (lambda: arrays.add("b", np.ones(5), "a"), ValueError, r"shape \(5,\), expected \(6,\)"),
+        (lambda: arrays.add("b", np.ones(7), "a"), ValueError, r"shape \(7,\), expected \(6,\)"),
     ):
-        assert_refused(call, [book, arrays], message, (TypeError, ValueError), onlinels.dumps)
+        assert_refused(call, [book, arrays], message, error, onlinels.dumps)
+
+
+NO_REMOVALS = [
+    (onlinels.StreamClassifier(), TypeError, "must be a LeastSquaresClassifier or"),
+    (LeastSquaresClassifier, TypeError, "is the class LeastSquaresClassifier"),
+    (HiddenLayer(3) | LeastSquaresClassifier(), ValueError, "is a pipeline, expected"),
+    (LeastSquaresClassifier(half_life=9), ValueError, "forgets rows or cannot"),
+    (LeastSquaresClassifier(1.0, "orthogonal"), ValueError, "forgets rows or cannot"),
+    (ShallowConvClassifier.from_preset("digits"), ValueError, "fix_features"),
+]
+
+
+@pytest.mark.parametrize(("model", "error", "message"), NO_REMOVALS)
+def test_models_that_cannot_unlearn_are_refused(model, error, message):
+    with pytest.raises(error, match=message):
+        LessonBook(model)

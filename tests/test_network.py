@@ -386,6 +386,10 @@ def test_frames_go_by_the_shape_of_the_first_one():
 ONE = np.ones((1, 8, 8))
 BAD_CALLS = [
     ("learn_many", (np.ones((2, 9, 8)), [1, 2]), ValueError, "shape"),
+    ("learn_many", (np.ones((2, 8, 8)), [1]), ValueError, "1 labels, expected 2"),
+    ("learn_many", (ONE, [float("nan")]), ValueError, "is nan, expected a label"),
+    ("learn_many", (ONE, ["new"], [-1.0]), ValueError, "at least 0"),
+    ("learn_many", (ONE, [[1]]), TypeError, "hashable"),
     ("learn_many", (ONE, [1], None, "noon"), TypeError, "'noon'"),
     ("learn_one", ({}, 1), ValueError, "no pixels"),
     *(("learn_one", (ONE[0], 1, w), TypeError, "w is .*, expected one n") for w in (None, ONE[0])),

@@ -61,6 +61,20 @@ test_settings_that_do_not_fit_are_refused = laws.settings_refused(
 
 
 @pytest.mark.parametrize(
+    "ridge", [0, 2.5, np.float32(1.0), Fraction(1, 3), "paper", "auto", KFold(), KFold(2)]
+)
+def test_a_ridge_stays_what_was_passed(ridge):
+    assert LeastSquaresClassifier(ridge=ridge).ridge is ridge
+
+
+def test_folds_are_equal_if_their_numbers_are():
+    assert KFold() == KFold(n_folds=5) == pickle.loads(pickle.dumps(KFold()))
+    assert len({KFold(3), KFold(4), KFold(3)}) == 2
+    with pytest.raises(ValueError, match="ridge: KFold"):
+        LeastSquaresClassifier(KFold(3)).merge(LeastSquaresClassifier(KFold(4)))
+
+
+@pytest.mark.parametrize(
     ("n_folds", "error"), [(1, ValueError), (2.0, TypeError), (True, TypeError)]
 )
 def test_folds_are_at_least_two(n_folds, error):
@@ -462,6 +476,22 @@ def test_merging_unlearning_and_fading_select_anew(setting):
     assert merged.ridge_ == pytest.approx(ridge_of(kept.weighing(np.full(40, 0.1)), setting))
 
 
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+@pytest.mark.parametrize("setting", ["paper", "auto", 7.0])
+@pytest.mark.parametrize("when", [(0,), (3, 64)])
+def test_a_ridge_set_between_rows_is_in_force(accumulator, setting, when):
+    rows = two_classes(70)
+    asked, silent = (LeastSquaresClassifier(1.0, accumulator) for _ in range(2))
+    for number, (x, y) in enumerate(zip(rows.dicts(), rows.y, strict=True)):
+        for model in (asked, silent):
+            if number in when:
+                model.ridge = setting
+            model.learn_one(x, y)
+        asked.predict_one(x)
+    for model in (asked, silent):
+        laws.assert_is_batch_solution(model, rows)
+
+
 @pytest.mark.parametrize("setting", ["auto", KFold(3)])
 def test_while_rows_say_too_little_the_ridge_is_the_papers(setting):
     """One row, or all of one class at the checkpoint: nothing can be selected."""
@@ -487,10 +517,18 @@ UNITS = np.array([1e-2, 1.0, 30.0, 1.0])
 WEIGHTS_NOW = np.array([3.0, -2.0, 1.0, 2.0])
 PAST, NOW = map(partial(data_of, np.random.default_rng(0)), (np.zeros(4), WEIGHTS_NOW), (2000, 60))
 FADE = methodcaller("fade", 1e-3)
+
+
+def merge_with_whole_rows(model):
+    model.fade(1e-3)
+    model.merge(laws.fitted(model.empty(), PAST[0][:2] * UNITS, PAST[1][:2]))
+
+
 LIGHT = [
     *(({}, FADE), ({"ridge": KFold(3)}, FADE), ({"accumulator": "orthogonal"}, FADE)),
     *(({"forgetting_factor": 0.999}, FADE), ({"half_life": 300.0}, id)),
     ({}, methodcaller("unlearn_many", PAST[0] * UNITS, PAST[1], w=1.0 - 1e-3)),
+    ({}, merge_with_whole_rows),
 ]
 """Settings of models, and what leaves hardly any weight of what they have learnt."""
 

@@ -4,6 +4,7 @@ Their memories are batch solutions. What they refuse changes nothing.
 """
 
 import copy
+import datetime
 import gc
 import lzma
 import math
@@ -230,9 +231,13 @@ def test_one_expert_is_plain_least_squares(stream):
 @given(strategies.streams(always=True))
 def test_labels_scores_and_probabilities_agree(stream):
     model = laws.fitted_by_row(StreamClassifier(), stream.samples, stream.labels)
-    for x, scores in zip(stream.samples, model.scores_many(stream.samples), strict=True):
-        row, label = model.predict_proba_one(x), model.predict_one(x)
-        assert scores == model.scores_one(x)
+    probabilities = model.predict_proba_many(stream.samples)
+    assert probabilities == [model.predict_proba_one(x) for x in stream.samples]
+    predicted = model.predict_many(stream.samples)
+    assert predicted == [model.predict_one(x) for x in stream.samples]
+    all_scores = model.scores_many(stream.samples)
+    assert all_scores == [model.scores_one(x) for x in stream.samples]
+    for row, label, scores in zip(probabilities, predicted, all_scores, strict=True):
         assert tuple(row) == tuple(scores) == model.classes
         assert sum(row.values()) == pytest.approx(1.0)
         assert min(row.values()) > 0.0
@@ -618,9 +623,13 @@ BAD_SAMPLES = [
     ({"a": -1e151}, r"x\['a'\] is -1e\+151"),
     ({"a": 10**400}, r"x\['a'\] is a number beyond float64"),
     ({"a": 1.0, "b": {}}, r"x\['b'\] is {}"),
+    ({"a": datetime.date(2020, 1, 1)}, "of type date, expected a number"),
+    ({"a": [1.0, 2.0]}, r"x\['a'\] is \[1.0, 2.0\] of type list"),
+    ({"a": b"text"}, r"x\['a'\] is b'text'"),
     ({"a": np.array([1.0, np.inf])}, r"x\['a'\] holds inf"),
     ({"array": np.ones(3)}, r"x\['array'\] has 3 values, expected 2"),
     ({"new": np.ones(1), ("new", 0): 1.0}, r"The names \('new', 0\) and .* stand for one feature"),
+    ({np.nan: 1.0}, "name is NaN"),
     ({"new": "text", np.nan: "text"}, "name is NaN"),
     ({"new": 2.0, object(): 1.0}, "Feature name <object object"),
 ]

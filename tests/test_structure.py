@@ -107,9 +107,13 @@ def test_a_name_has_one_meaning():
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_a_public_class_has_a_short_ancestry_and_no_private_setting(kind):
+def test_the_ancestry_of_a_public_class_is_short(kind):
     own = [each.__name__ for each in kind.__mro__ if each.__module__.startswith("onlinels")]
     assert len(own) <= 3, own
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_no_setting_is_private(kind):
     assert not [name for name in inspect.signature(kind).parameters if name.startswith("_")]
 
 

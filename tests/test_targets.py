@@ -124,8 +124,10 @@ def test_bad_calls_leave_no_trace(kind, method, arguments, error, message):
 def test_order_of_targets_never_matters():
     model, y = trained("several"), TARGETS[["down", "up"]]
     other = laws.fitted(model.empty(), SAMPLES, y)
-    assert other.target_names == model.target_names == ("down", "up")
+    singly = laws.fitted_by_row(model.empty(), SAMPLES, y.to_dict("records"))
+    assert other.target_names == singly.target_names == model.target_names == ("down", "up")
     assert (other.output_weights == model.output_weights).all()
+    laws.assert_same_model(singly, model)
 
 
 @pytest.mark.parametrize("value", [1.5, -3, True, np.float32(0.5), 1e200, "1", None], ids=repr)

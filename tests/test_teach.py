@@ -95,12 +95,15 @@ def test_drawings_and_digits_have_the_size_and_the_centre_of_mnist():
     assert [len(each) for each in digits()] == [1797, 1797]
 
 
-def test_neither_place_nor_size_nor_speed_changes_the_image_and_a_dot_stays_a_dot():
+def test_neither_place_nor_size_nor_speed_changes_the_image():
     points = np.array(SEVEN[0])
     between = np.linspace(points[:-1], points[1:], 9).transpose(1, 0, 2).reshape(-1, 2)
     for other in (points * 0.5 + 200.0, points - 80.0, between):
         difference = normalise(SEVEN).astype(int) - normalise([other.tolist()])
         assert abs(difference).mean() < 2.0
+
+
+def test_a_dot_stays_a_dot_and_a_line_a_line():
     dot, line = normalise([[[700, 300]]]), normalise([[[500, 100], [500, 900]]])
     assert (dot > 0).sum() < 20
     assert (line.any(axis=1).sum(), line.any(axis=0).sum()) in ((20, 3), (20, 4))

@@ -300,6 +300,7 @@ STEPS_IN_NS = np.array(STEPS, "timedelta64[ns]")
     ("half_life", "t", "error", "message"),
     [
         (1.0, STEPS_IN_NS, TypeError, "t holds .*, expected numbers"),
+        (1.0, pd.Series(pd.to_timedelta(STEPS, unit="D")), TypeError, "expected numbers"),
         (1.0, as_dates("ns")(STEPS), TypeError, "expected numbers"),
         (1.0, date(2026, 1, 1), TypeError, "expected numbers"),
         (1.0, "noon", TypeError, "'noon'"),
@@ -318,7 +319,9 @@ STEPS_IN_NS = np.array(STEPS, "timedelta64[ns]")
         (timedelta(1), [None] * 7, ValueError, "t holds None, expected finite times"),
         (timedelta(1), pd.NaT, ValueError, "t holds NaT"),
         (timedelta(1), np.array(["NaT"] * 7, "datetime64[ns]"), ValueError, "t holds NaT"),
+        (timedelta(1), np.datetime64("NaT", "s"), ValueError, "t holds NaT"),
         (timedelta(1), pl.Series([datetime(2026, 1, 1)] * 6 + [None]), ValueError, "t holds NaT"),
+        (timedelta(1), pd.Series([pd.NaT] * 7), ValueError, "t holds NaT"),
         (timedelta(1), np.datetime64(10**18, "Y"), ValueError, "beyond all days"),
         *((half_life, [1.0, 2.0], ValueError, "t has shape") for half_life in (None, 1.0)),
     ],
@@ -357,7 +360,7 @@ def test_what_holds_a_model_passes_times_on_to_the_last_digit(kind, form):
         model.predict_learn_many(X[12:], y[12:], t=make(times[12:]))
         model.learn_many(X, y, t=times[-1])
         weights.append(model.classifier.output_weights)
-    np.testing.assert_allclose(*weights, rtol=1e-9)
+    np.testing.assert_allclose(*weights, rtol=1e-12)
 
 
 def windowed(**settings):
@@ -443,22 +446,32 @@ def older(model, path, kind, names, change):
     return onlinels.load(path)
 
 
+def number_in(time):
+    """Return an exact time of numbers as older versions wrote it."""
+    return float(Fraction(*time["fraction"]) if isinstance(time, dict) else time)
+
+
 def seconds_in(time):
     """Return an exact time of dates as older versions wrote it: in seconds."""
-    return float(Fraction(*time["fraction"]) if isinstance(time, dict) else time) / 1e9
+    return number_in(time) / 1e9
 
 
 OLD_DATES = as_dates("us")([MOMENT // 1000 + 37_000 * k for k in range(90)]).tolist()
 
 
-def test_files_of_older_versions_go_on(tmp_path):
+@pytest.mark.parametrize(
+    ("half_life", "t", "written"),
+    [(20.0, range(90), number_in), (timedelta(seconds=1), OLD_DATES, seconds_in)],
+    ids=["numbers", "dates"],
+)
+def test_files_of_older_versions_go_on(tmp_path, half_life, t, written):
     X = np.random.default_rng(0).normal(size=(90, 2))
-    model = LeastSquaresRegressor("auto", half_life=timedelta(seconds=1))
-    model.learn_many(X[:60], X[:60].sum(axis=1), t=OLD_DATES[:60])
-    again = older(model, tmp_path / "model.npz", "Clock", ["now"], seconds_in)
-    again = older(again, tmp_path / "model.npz", "Penalty", ["until_time"], seconds_in)
+    model = LeastSquaresRegressor("auto", half_life=half_life)
+    model.learn_many(X[:60], X[:60].sum(axis=1), t=t[:60])
+    again = older(model, tmp_path / "model.npz", "Clock", ["now"], written)
+    again = older(again, tmp_path / "model.npz", "Penalty", ["until_time"], written)
     for each in (model, again):
-        each.learn_many(X[60:], X[60:].sum(axis=1), t=OLD_DATES[60:])
+        each.learn_many(X[60:], X[60:].sum(axis=1), t=t[60:])
     assert again.ridge_ == model.ridge_
     laws.assert_same_model(again, model)
 

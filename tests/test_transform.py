@@ -167,9 +167,11 @@ READERS = {
     "maps": lambda X: ConvolutionalFeatures(padding=0).transform_many(X),
     "channels": lambda X: ConvolutionalFeatures(np.ones((1, 3, 3, 3)), padding=9).transform_many(X),
     "shape": lambda X: ConvolutionalFeatures(image_shape=(24, 24, 3)).transform_many(X),
+    "one image": lambda X: ConvolutionalFeatures(padding=0).transform_one({"image": X[0]}),
     "grey": lambda X: ImagePreprocessing(grey_channel=True).transform_many(X),
     "blocks": lambda X: ImagePreprocessing(downsample=2).transform_many(X),
     "whitening": lambda X: ImagePreprocessing.from_examples(fixed(X)).transform_many(X),
+    "network": lambda X: ShallowConvClassifier.from_preset("svhn").learn_many(X, LABELS[:9]),
     "later images": lambda X: laws.fitted(
         ShallowConvClassifier(), fixed(X), LABELS[:9]
     ).predict_many(X),
@@ -201,21 +203,27 @@ BAD_BATCHES = [
     (GREY * np.nan, ValueError, "X holds nan"),
     (GREY * np.inf, ValueError, "rescale large"),
     (GREY * 1j, TypeError, "expected real numbers"),
+    (GREY.astype(str), TypeError, "Convert"),
     # What is under a mask would be read, NaN included.
     (MASKED, TypeError, r"is a masked array.*filled"),
 ]
 BAD_SAMPLES = [
     ({64: 1.0}, ValueError, "64 names no pixel"),
     ({"colour": 1.0}, ValueError, "'colour' names no pixel"),
+    ({(8, 0): 1.0}, ValueError, "no pixel"),
     ({3: 1.0, "3": 2.0}, ValueError, "Two names of pixels mean the same position"),
     ({0: None}, ValueError, "None"),
     ({0: np.ones(2), 1: 0.5}, ValueError, "2 features, some of them arrays, expected one"),
+    ({0: "dark"}, TypeError, "'dark'"),
+    ({"image": GREY[0].tolist()}, TypeError, "of type list, expected a number"),
     ({"image": GREY[0, 1:]}, ValueError, r"shape \(7, 8.*, expected \(8, 8"),
     ({"image": GREY[0] * np.nan}, ValueError, "Leave the image out"),
     ({"image": np.array([["a"]])}, TypeError, "dtype"),
     ({"image": "cat.png"}, TypeError, "cat.png"),
     ({"image": MASKED[0]}, TypeError, r"is a masked array.*filled"),
     ("dark", TypeError, r"expected an array or .*np\.asarray\(image\)"),
+    (GREY[0].tolist(), TypeError, "np.asarray"),
+    (None, TypeError, "expected an array"),
     ({}, ValueError, "no pixels, expected an image"),
 ]
 
@@ -225,6 +233,11 @@ READS = {
     "features of one": (ConvolutionalFeatures(padding=3, **OF_8).transform_one, BAD_SAMPLES),
     "learnt": (lambda X: digits_network.small().learn_many(X, [0, 0]), BAD_BATCHES),
     "one learnt": (lambda x: digits_network.small().learn_one(x, 0), BAD_SAMPLES),
+    "asked": (digits_network.small(learnt=30).predict_many, BAD_BATCHES),
+    "asked of one": (digits_network.small(learnt=30).predict_one, BAD_SAMPLES),
+    "preprocessing": (ImagePreprocessing(2, **OF_8).transform_many, BAD_BATCHES),
+    "preprocessing of one": (ImagePreprocessing(2, **OF_8).transform_one, BAD_SAMPLES),
+    "examples": (lambda X: ImagePreprocessing.from_examples(X, **OF_8), BAD_BATCHES),
 }
 
 

@@ -360,6 +360,13 @@ def test_what_was_not_learnt_cannot_be_unlearnt(make, X, y, named, message, erro
         laws.assert_refused(call, model, message, error)
 
 
+def test_removed_rows_that_lack_columns_are_told():
+    rows = np.random.default_rng(0).normal(size=(9, 3))
+    model = laws.fitted(LeastSquaresRegressor(ridge=1.0), rows, rows[:, 0])
+    with pytest.warns(UserWarning, match=r"X lacks .* 1 of 3 columns .*\[2\]"):
+        model.unlearn_many(rows[:1, :2], rows[:1, 0])
+
+
 # Parts of rows
 
 
@@ -865,14 +872,18 @@ SETTINGS = (
 )
 
 
+def joined(parts):
+    return [tuple(map(np.concatenate, zip(*parts, strict=True)))]
+
+
 WAYS = {
-    "singly": (Ledger.learn_singly, Ledger.learn_singly, Ledger.learn_singly),
-    "in batches": (Ledger.learn, Ledger.learn, Ledger.learn),
-    "at once": (Ledger.learn,),
-    "merged": (Ledger.learn, Ledger.merge, Ledger.learn),
-    "merged by the other": (Ledger.learn, Ledger.merge_into, Ledger.learn),
+    "singly": ([Ledger.learn_singly] * 3, tuple),
+    "in batches": ([Ledger.learn] * 3, tuple),
+    "at once": ([Ledger.learn], joined),
+    "merged": ([Ledger.learn, Ledger.merge, Ledger.learn], tuple),
+    "merged by the other": ([Ledger.learn, Ledger.merge_into, Ledger.learn], tuple),
 }
-"""How rows, those that lie apart, and further rows are learnt."""
+"""How rows, those that lie apart, and further rows are learnt, and what becomes of them before."""
 
 
 def assert_same_sums(a, b):
@@ -912,9 +923,9 @@ def test_removed_rows_leave_all_digits(settings, way, seed, code, exponent, n_ap
     factor = settings.get("forgetting_factor", 0.5 ** (1.0 / settings.get("half_life", np.inf)))
     ledger = Ledger(LeastSquaresRegressor(**settings), n_features, factor)
     first, last = (X[:100], y[:100], np.zeros(100, bool)), (X[100:], y[100:], np.zeros(50, bool))
-    parts = first, (gone, targets, np.ones(n_apart, bool)), last
-    whole = [tuple(map(np.concatenate, zip(*parts, strict=True)))]
-    for learn, part in zip(WAYS[way], parts if len(WAYS[way]) > 1 else whole, strict=True):
+    learns, prepared = WAYS[way]
+    parts = prepared((first, (gone, targets, np.ones(n_apart, bool)), last))
+    for learn, part in zip(learns, parts, strict=True):
         learn(ledger, *part)
     ledger.model = loads(dumps(ledger.model)) if saves else ledger.model
     laws.assert_is_batch_solution(

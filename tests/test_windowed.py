@@ -4,14 +4,14 @@ import copy
 import pickle
 import random
 from contextlib import nullcontext
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from river import checks, compose, naive_bayes, preprocessing
 
@@ -174,6 +174,7 @@ def test_any_classifier_learns_windows_and_is_asked_about_the_last_one(kind, str
         model.observe_one(x)
 
 
+EPOCH = np.datetime64("2020-01-01")
 READINGS = readings_of(np.random.default_rng(0).normal(size=(100, 2)))
 LABELS = ["fast" if k // 20 % 2 else "slow" for k in range(100)]
 
@@ -194,6 +195,23 @@ def test_answers_in_kind(kind):
     assert (answers[:3], type(table)) == ([None] * 3, kind)
     expected = [[each.get(label, 0.0) for label in ("slow", "fast")] for each in expected]
     np.testing.assert_allclose(np.asarray(table), expected)
+
+
+@pytest.mark.parametrize(("rate", "n_windows"), [(None, 19), (2.0, 19), (3.0, 28)])
+def test_dates_are_times_as_seconds_are(rate, n_windows):
+    dates = [datetime(2020, 1, 1, tzinfo=UTC) + timedelta(seconds=0.5 * k) for k in range(40)]
+    rows, *of_dates = (
+        [x | {"t": t} for x, t in zip(READINGS, times, strict=False)]
+        for times in (0.5 * np.arange(40), dates, np.arange(40) * np.timedelta64(500, "ms") + EPOCH)
+    )
+    weights = []
+    for batch in (rows, *of_dates, pd.DataFrame(of_dates[0]), pl.DataFrame(of_dates[0])):
+        model = linear(1.0, window=4, hop=2, timestamp="t", sample_rate=rate)
+        model.learn_many(batch[:33], LABELS[:33])
+        model.learn_many(batch[33:], LABELS[33:40])
+        assert model.n_windows == n_windows
+        weights.append(model.classifier.output_weights)
+    np.testing.assert_allclose(weights, [weights[0]] * 5, atol=1e-6)
 
 
 def test_times_and_channels_may_have_any_names():
@@ -310,6 +328,16 @@ def test_a_refusal_leaves_the_very_steps_that_were_passed_in_as_they_were(n_wind
     assert (linear.count, scaler.counts["a"], model.n_windows) == (59, 59, 59)
     model.learn_one({"x": 1.0}, 0)
     assert (linear.count, scaler.counts["a"]) == (60, 60)
+
+
+@given(streams())
+def test_windows_of_a_stream_are_those_that_are_cut_by_hand(stream):
+    values, labels, _, settings = stream
+    cut = literal_windows(values, labels, *settings.values())
+    assume(cut)
+    windows, of_windows = windows_of(zip(readings_of(values), labels, strict=True), **settings)
+    assert of_windows == [label for _, label in cut]
+    np.testing.assert_array_equal(windows, [window for window, _ in cut])
 
 
 def test_what_is_no_stream_of_readings_gives_no_windows():

@@ -78,3 +78,5 @@ def assert_sums(read, X, Y, w=None):
     squares = np.abs(sums.squares_of_targets - exact.diagonal()[m:])
     assert (squares <= most.diagonal()[m:]).all()
     np.testing.assert_allclose(sums.tally, [len(X), w.sum(), w @ w], rtol=1e-12)
+    means = np.abs(np.hstack((sums.feature_mean, sums.target_mean)) - mean)
+    assert (means <= (8.0 * read.rounding + 1e-14) * np.sqrt(w @ columns**2 / w.sum())).all()
