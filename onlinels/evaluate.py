@@ -440,12 +440,16 @@ class ProgressiveScore:
         return parts[place], cumulative[place], windowed[place]
 
 
-def metrics_in(metric: Any) -> list[Any]:
-    """Return the metrics that are joined in a metric; of river's `Rolling`, those inside."""
+def inside(metric: Any) -> Any:
+    """Return the metric in river's `Rolling`, or the metric itself."""
     from river.utils import Rolling
 
-    if isinstance(metric, Rolling):
-        metric = metric.obj
+    return metric.obj if isinstance(metric, Rolling) else metric
+
+
+def metrics_in(metric: Any) -> list[Any]:
+    """Return the metrics that are joined in a metric; of river's `Rolling`, those inside."""
+    metric = inside(metric)
     return list(metric) if isinstance(metric, UserList) else [metric]
 
 
@@ -454,12 +458,11 @@ def blank_of(metric: Any) -> Any:
 
     The clone of river's `Rolling` is the metric inside, without its window.
     """
-    from river.utils import Rolling
-
-    if not isinstance(metric, Rolling):
-        return metric.clone()
+    new = inside(metric).clone()
+    if inside(metric) is metric:
+        return new
     blank = copy(metric)
-    blank.obj, blank.window = metric.obj.clone(), deque(maxlen=metric.window_size)
+    blank.obj, blank.window = new, deque(maxlen=metric.window_size)
     return blank
 
 
@@ -636,8 +639,7 @@ def progressive_val_score(
     stops, *curves, seconds = zip(*points, strict=True) if points else [()] * 4
     columns, n_rows = columns_of(metric), np.array(stops, dtype=np.intp)
     # A single metric has a number per window, and several have a row of numbers.
-    are_joined = isinstance(getattr(metric, "obj", metric), UserList)
-    is_one = len(columns) == 1 and not are_joined
+    is_one = len(columns) == 1 and not isinstance(inside(metric), UserList)
     shape = (len(stops),) if is_one else (len(stops), len(columns))
     cumulative, windowed = (
         # An output that no row of a window had is NaN.

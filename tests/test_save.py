@@ -378,6 +378,12 @@ def test_what_cannot_be_saved_is_refused_and_no_file_is_written(tmp_path, value,
     assert os.listdir(tmp_path) == []
 
 
+def test_parameters_of_river_may_be_numbers_of_numpy():
+    model = preprocessing.FeatureHasher(n_features=np.int64(8), seed=1) | learnt("a")
+    loaded = onlinels.loads(onlinels.dumps(model))
+    assert loaded["FeatureHasher"].transform_one({"x": 1.0}) == model[0].transform_one({"x": 1.0})
+
+
 def test_several_models_and_plain_values_share_a_file(tmp_path):
     model, modulus = learnt("a"), sys.hash_info.modulus
     plain = {

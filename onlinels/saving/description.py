@@ -304,7 +304,8 @@ def _check_parameters(state: SavedState) -> None:
         if not all(isinstance(each, (int, float)) and 0 <= each <= largest for each in values):
             raise ValueError(f"{name}={value!r}, which is not from 0 to {largest}")
     n_features = state.get("n_features", 1)
-    if not (isinstance(n_features, int) and n_features > 0):  # Compiled code divides by it.
+    # Compiled code divides by it. It may be a number of numpy.
+    if not (isinstance(n_features, numbers.Integral) and int(n_features) > 0):
         raise ValueError(f"n_features={n_features!r}, which is not a number above 0")
     if state.get("tokenizer_pattern", TOKENIZER_PATTERN) != TOKENIZER_PATTERN:
         raise ValueError(f"a tokenizer_pattern that is not {TOKENIZER_PATTERN}, river's own")
